@@ -1,10 +1,12 @@
-// The reason for .ci/tsan-suppressions, without any part of this library: one task waits by a continuation, and a
-// thread resumes it, possibly before it waits. An atomic hands over all that the two share. Built with
-// `-sanitize=thread`, the thread sanitizer reports that `UnsafeContinuation.resume(returning:)`, which reads from the
-// task's frame where the result belongs, races with what the task does there when it continues: if a task is resumed
-// before it waits, the runtime does not tell the sanitizer which comes first. With an argument, what is handed over is
-// an object, which the thread makes and the task changes: the sanitizer then reports a race in that, too. Once neither
-// prints a report in several runs, the suppressions can go: a single run may print none.
+// The reason for .ci/tsan-suppressions, without this library: a task waits with a continuation, and a thread resumes
+// it, possibly before the task waits. An atomic hands over all shared data.
+//
+// If a task is resumed before it waits, the runtime does not tell the sanitizer which came first. Built with
+// `-sanitize=thread`, this program reports a race: `UnsafeContinuation.resume(returning:)` reads from the task's frame
+// the place of the result, and the continuing task writes there. With an argument, the result is an object made by the
+// thread and changed by the task, and the sanitizer also reports a race in that object.
+//
+// When neither run reports a race in several attempts, the suppressions can go: a single run may report none.
 import Foundation
 import Synchronization
 

@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// Apart from the integrations, as who only wants logs or metrics needs no web server.
+// Separate from the integrations, because logs and metrics need no web server.
 let package = Package(
   name: "Inspector",
   platforms: [.macOS(.v15)],
@@ -12,7 +12,7 @@ let package = Package(
   dependencies: [
     .package(name: "Puredux", path: "../.."),
     .package(url: "https://github.com/hummingbird-project/hummingbird.git", from: "2.28.1"),
-    // Hummingbird brings both: here they are named.
+    // Hummingbird's dependencies, which this package imports itself.
     .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     .package(url: "https://github.com/apple/swift-nio.git", from: "2.101.2"),
   ],

@@ -1,16 +1,16 @@
 import Puredux
 public import PureduxLog
 
-/// Checks that an engine keeps the contract of `LogDirectory`: the lists of keys and, if it keeps them, of summaries;
-/// removal, also before the first entry; the end of the stores that follow a removed tree; and the end of the log.
+/// Checks that an engine fulfils the contract of `LogDirectory`: lists of keys and of summaries (optional), removal,
+/// the end of the stores of a removed tree, and `close`.
 ///
 ///     try await checkLogDirectory(FileLog(directory: directory))
 ///
 /// - Parameters:
-///   - directory: An empty one, which is closed at the end.
-///   - limit: How long each part of the contract may take, by the clock, before it counts as violated.
-///   - clock: Measures that.
-/// - Throws: `LogViolation`, also where the directory throws something; and `CancellationError`.
+///   - directory: An empty directory. The check closes it.
+///   - limit: The time that each part of the contract may take before it counts as violated.
+///   - clock: Measures `limit`.
+/// - Throws: `LogViolation`, also if the directory throws; `CancellationError`.
 public func checkLogDirectory(
   _ directory: any LogDirectory, within limit: Duration = .seconds(60),
   clock: any Clock<Duration> = ContinuousClock()
@@ -36,11 +36,10 @@ private func all<Element>(_ elements: AsyncThrowingStream<Element, any Error>) a
 
 private func checkKeys(_ logs: any LogDirectory) async throws {
   let found = try await all(logs.keys(prefix: ""))
-  guard found.isEmpty else { throw LogViolation("keys", "an empty directory has \(found)") }
+  guard found.isEmpty else { throw LogViolation("keys", "an empty directory lists \(found)") }
   let keys = ["boards/1", "boards/2", "board", "", "Größe", "a=2fb", "a/b", "a.b", "=", "🏳️‍🌈"]
   for key in keys {
     _ = try await logs[key].append([1])
-    // One that nothing is written to.
     _ = try await logs[key + " unused"].head()
   }
   let listed = try await all(logs.keys(prefix: ""))
@@ -50,12 +49,12 @@ private func checkKeys(_ logs: any LogDirectory) async throws {
   for (prefix, count) in [("boards/", 2), ("board", 3), ("a", 3), ("boards/1", 1), ("none", 0), ("Gr", 1)] {
     let some = try await all(logs.keys(prefix: prefix))
     guard some.count == count, some.allSatisfy({ $0.hasPrefix(prefix) }) else {
-      throw LogViolation("keys", "\(some) are said to begin with \(prefix)")
+      throw LogViolation("keys", "\(some) are listed for the prefix \(prefix)")
     }
   }
   for key in keys { try await logs.remove(key) }
   let left = try await all(logs.keys(prefix: ""))
-  guard left.isEmpty else { throw LogViolation("keys", "after their removal there are \(left)") }
+  guard left.isEmpty else { throw LogViolation("keys", "after the removal of all keys it lists \(left)") }
 }
 
 private func checkEqualKeys(_ logs: any LogDirectory) async throws {
@@ -76,24 +75,24 @@ private func checkEqualKeys(_ logs: any LogDirectory) async throws {
   }
 }
 
-/// A directory need not keep summaries; one that does not says so.
+/// A directory without summaries must refuse to list them.
 private func checkSummaries(_ logs: any LogDirectory) async throws {
   guard let none = logs["lists/none"].summaries else {
     return try await expect(
-      "summaries", "a list of what is not kept", { _ = try await all(logs.summaries(prefix: "")) }
+      "summaries", "a list of summaries, which are not supported", { _ = try await all(logs.summaries(prefix: "")) }
     ) {
       if case .refused = $0 { true } else { false }
     }
   }
   guard try await none.kept() == nil, try await all(logs.summaries(prefix: "")).isEmpty else {
-    throw LogViolation("summaries", "where nothing was saved there is one")
+    throw LogViolation("summaries", "there is a summary before one was saved")
   }
   let keys = ["lists/1", "lists/2", "list", "lists/Größe", "lists/a=2fb", "lists/.summary"]
   var positions: [UInt64] = []
   for (number, key) in keys.enumerated() {
     positions = try await logs[key].append([[1], [2], [3]])
     guard try await logs[key].summaries?.save([UInt8(number)], at: positions[1]) == true else {
-      throw LogViolation("summaries", "the first one is said not to be kept")
+      throw LogViolation("summaries", "the first summary of a key is reported as not stored")
     }
   }
   _ = try await logs["lists/without"].append([1])
@@ -104,27 +103,26 @@ private func checkSummaries(_ logs: any LogDirectory) async throws {
   for (prefix, count) in [("lists/", 5), ("list", 6), ("lists/1", 1), ("none", 0)] {
     let some = try await all(logs.summaries(prefix: prefix))
     guard some.count == count, some.allSatisfy({ $0.key.hasPrefix(prefix) }) else {
-      throw LogViolation("summaries", "\(some) are said to be of keys that begin with \(prefix)")
+      throw LogViolation("summaries", "\(some) are listed for the prefix \(prefix)")
     }
   }
-  // The last one that was used.
   let key = keys[keys.count - 1]
   guard let summaries = logs[key].summaries else { throw LogViolation("summaries", "there is no place for one") }
   guard try await !summaries.save([9], at: positions[0]), try await summaries.kept()?.position == positions[1] else {
-    throw LogViolation("summaries", "one that is older has taken the place of a newer one")
+    throw LogViolation("summaries", "an older summary has replaced a newer one")
   }
   for (position, bytes) in [(positions[1], [7]), (positions[2], [])] as [(UInt64, [UInt8])] {
     guard try await summaries.save(bytes, at: position),
       try await summaries.kept() == LogSummary(key: key, position: position, bytes: bytes)
-    else { throw LogViolation("summaries", "one that is as new, or newer, has not taken the place of another") }
+    else { throw LogViolation("summaries", "a summary of the same or a later position has not replaced another") }
   }
-  // Of more than the log has: that was lost.
+  // A position past the head, as after a loss of entries.
   guard try await summaries.save([8], at: positions[2] + 1000), try await summaries.save([6], at: positions[1]),
     try await summaries.kept()?.bytes == [6]
-  else { throw LogViolation("summaries", "one of more than the log has stays in place of another") }
+  else { throw LogViolation("summaries", "a summary past the head is not replaced by another") }
   for key in keys + ["lists/without"] { try await logs.remove(key) }
   guard try await all(logs.summaries(prefix: "")).isEmpty, try await logs[key].summaries?.kept() == nil else {
-    throw LogViolation("summaries", "those of trees that were removed are there")
+    throw LogViolation("summaries", "summaries of removed trees are left")
   }
 }
 
@@ -133,17 +131,16 @@ private func checkRemoval(_ logs: any LogDirectory) async throws {
   for round in 0..<3 {
     let log = logs["removed"]
     guard try await log.head() == 0, try await log.snapshots?.newest() == nil else {
-      throw LogViolation("removal", "a tree that begins anew has something")
+      throw LogViolation("removal", "a new tree is not empty")
     }
     let positions = try await log.append([[UInt8(round)], [2]])
     try await log.snapshots?.save(LogSnapshot(position: positions[0], bytes: [3]))
     let read = try await logs["removed"].read(after: 0, through: positions[1])
     guard read.map(\.bytes) == [[UInt8(round)], [2]] else {
-      throw LogViolation("removal", "a tree that has begun anew has \(read)")
+      throw LogViolation("removal", "a new tree has \(read)")
     }
     try await logs.remove("removed")
     try await logs.remove("removed")
-    // Who has the log of before gets nothing of the next one.
     for _ in 0..<2 {
       try await expectRemoved("head") { _ = try await log.head() }
       try await expectRemoved("append") { _ = try await log.append([9]) }
@@ -182,7 +179,6 @@ private func expect(
 }
 
 private func checkRemovedStores(_ logs: any LogDirectory) async throws {
-  // That they stop is what is checked, and nothing to report.
   var options = LogOptions()
   options.reporting = { _ in }
   let stores = StoreDirectory<String, [String], String> { [options] key in
@@ -203,11 +199,10 @@ private func checkRemovedStores(_ logs: any LogDirectory) async throws {
     for store in [handle.store, beside] {
       for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
       guard case .stopped(.removed)? = await store.statistics.log?.phase else {
-        throw LogViolation("removed stores", "a store of a removed tree has not stopped as that")
+        throw LogViolation("removed stores", "a store of a removed tree has not stopped with `.removed`")
       }
     }
     await beside.shutdown()
-    // The directory of stores makes another one.
     let state = try await stores.withStore("stores") { await $0.state }
     guard state.isEmpty else { throw LogViolation("removed stores", "the next store has \(state)") }
   }
@@ -222,22 +217,22 @@ private func checkRemovalBesideAppends(_ logs: any LogDirectory) async throws {
     async let appended = log.append((0..<100).map { [UInt8($0)] })
     async let read = log.read(after: 0, through: .max)
     try await logs.remove("busy")
-    // What came before the removal was removed, and what came after it was refused.
+    // Each call took effect before the removal, or is refused.
     do { _ = try await appended } catch LogError.removed {}
     do { _ = try await read } catch LogError.removed {}
     guard try await logs["busy"].head() == 0 else {
-      throw LogViolation("removed beside appends", "what was appended to a removed tree is in the next one")
+      throw LogViolation("removed beside appends", "an entry appended to a removed tree is in the next tree")
     }
   }
 }
 
-/// A tree is removed like any other if it has no entry: its users learn of the removal, and its key begins anew.
+/// A tree without entries is removed like any other.
 private func checkEarlyRemoval(_ logs: any LogDirectory) async throws {
   let part = "removal before the first entry"
   for _ in 0..<2 { try await logs.remove("never used") }
   for _ in 0..<2 {
     let log = logs["empty"]
-    guard try await log.head() == 0 else { throw LogViolation(part, "a tree that begins anew has something") }
+    guard try await log.head() == 0 else { throw LogViolation(part, "a new tree is not empty") }
     for _ in 0..<2 { try await logs.remove("empty") }
     try await expectRemoved("head", part: part) { _ = try await log.head() }
     try await expectRemoved("append", part: part) { _ = try await log.append([9]) }
@@ -255,17 +250,16 @@ private func checkEarlyRemoval(_ logs: any LogDirectory) async throws {
     if round % 2 == 0 {
       try await logs.remove("empty")
       for store in stores where (try? await store.send("late")) != nil {
-        throw LogViolation(part, "an action that was sent after the removal is said to be committed")
+        throw LogViolation(part, "an action sent after the removal is reported as committed")
       }
     } else {
-      // The first entry is on its way.
       stores[0].dispatch("early")
       try await logs.remove("empty")
     }
     for store in stores {
       for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
       guard case .stopped(.removed)? = await store.statistics.log?.phase else {
-        throw LogViolation(part, "a store of the removed tree has not stopped as that")
+        throw LogViolation(part, "a store of the removed tree has not stopped with `.removed`")
       }
       await store.shutdown()
     }
@@ -294,6 +288,6 @@ private func checkEnd(_ logs: any LogDirectory) async throws {
     calls.append(("save of a summary", { _ = try await summaries.save([], at: 1) }))
   }
   for (name, call) in calls {
-    try await expect("end", "\(name) of what is closed", call) { if case .unavailable = $0 { true } else { false } }
+    try await expect("end", "\(name) of a closed directory", call) { if case .unavailable = $0 { true } else { false } }
   }
 }

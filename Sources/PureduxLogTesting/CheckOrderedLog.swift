@@ -2,7 +2,7 @@ import Puredux
 public import PureduxLog
 import Synchronization
 
-/// What a log does against its contract.
+/// A violation of a log's contract.
 public struct LogViolation: Error, CustomStringConvertible, Sendable {
   /// The part of the contract, such as "order".
   public let part: String
@@ -14,18 +14,17 @@ public struct LogViolation: Error, CustomStringConvertible, Sendable {
   }
 }
 
-/// Checks that a log keeps the contract of `OrderedLog`: order, positions, following from anywhere, truncation,
-/// snapshots, cancellation, and that stores that follow it commit every action once.
+/// Checks that a log fulfils the contract of `OrderedLog`: order, positions, following from any position, truncation,
+/// erasure, snapshots and cancellation, and that stores on it commit every action once.
 ///
 ///     let log = try FileLog(directory: directory)
 ///     try await checkOrderedLog { key in log[key] }
 ///
 /// - Parameters:
-///   - limit: How long each part of the contract may take, by the clock, before it counts as violated: a log may wait
-///     for ever.
-///   - clock: Measures that.
-///   - open: Opens the log of a tree that nobody has used. Called again with the same key, it opens the same log again.
-/// - Throws: `LogViolation`, also where the log throws something; and `CancellationError`.
+///   - limit: The time that each part of the contract may take before it counts as violated.
+///   - clock: Measures `limit`.
+///   - open: Opens the log of an unused tree. Called again with the same key, it opens the same log again.
+/// - Throws: `LogViolation`, also if the log throws; `CancellationError`.
 public func checkOrderedLog(
   within limit: Duration = .seconds(60), clock: any Clock<Duration> = ContinuousClock(),
   _ open: @escaping @Sendable (_ key: String) async throws -> any OrderedLog
@@ -51,7 +50,7 @@ public func checkOrderedLog(
   if let violation = calls.violation.withLock({ $0 }) { throw violation }
 }
 
-/// Runs a part, and does not wait for one that does not end.
+/// Runs a part. Returns at the limit even if the part does not end.
 func run(
   _ check: @escaping @Sendable () async throws -> Void, _ part: String, within limit: Duration,
   by clock: any Clock<Duration>
@@ -79,7 +78,6 @@ func run(
 }
 
 extension OrderedLog {
-  /// Appends entries one behind the other, without waiting for the one before.
   package func append(_ entries: [[UInt8]]) async throws -> [UInt64] {
     let (outcomes, continuation) = AsyncStream.makeStream(of: (Int, Result<UInt64, LogError>).self)
     for (index, entry) in entries.enumerated() { append(entry) { continuation.yield((index, $0)) } }
@@ -94,7 +92,7 @@ extension OrderedLog {
     return positions
   }
 
-  /// What is delivered after a position, up to another, without what is delivered again.
+  /// The entries after a position, up to another, without redeliveries.
   package func read(after position: UInt64, through end: UInt64) async throws -> [LogRecord] {
     var all: [LogRecord] = []
     var last = position
@@ -117,20 +115,20 @@ private func entries(_ range: Range<Int>, of writer: Int = 0) -> [[UInt8]] {
 private func checkEmpty(_ log: any OrderedLog) async throws {
   let head = try await log.head()
   guard head == 0 else { throw LogViolation("positions", "the head of an empty log is \(head)") }
-  guard try await log.snapshots?.newest() == nil else { throw LogViolation("snapshots", "an empty log has one") }
+  guard try await log.snapshots?.newest() == nil else { throw LogViolation("snapshots", "an empty log has a snapshot") }
 }
 
 private func checkOrder(_ log: any OrderedLog) async throws {
   let written = entries(0..<300)
   let positions = try await log.append(written)
   guard zip(positions, positions.dropFirst()).allSatisfy({ $0 < $1 }), positions.first ?? 1 > 0 else {
-    throw LogViolation("order", "entries have not got rising positions in the order of the calls: \(positions)")
+    throw LogViolation("order", "the positions do not rise in the order of the calls: \(positions)")
   }
   let head = try await log.head()
   guard head == positions.last else { throw LogViolation("positions", "the head is \(head), not \(positions.last!)") }
   let read = try await log.read(after: 0, through: head)
   guard read.map(\.bytes) == written, read.map(\.position) == positions else {
-    throw LogViolation("order", "what is read is not what was appended")
+    throw LogViolation("order", "the entries read are not the entries appended")
   }
 }
 
@@ -145,13 +143,13 @@ private func checkConcurrentAppends(_ log: any OrderedLog) async throws {
     }
     return try await tasks.reduce(into: [UInt64: [UInt8]]()) { all, some in all.merge(some) { $1 } }
   }
-  guard positions.count == 320 else { throw LogViolation("positions", "two entries have the same one") }
+  guard positions.count == 320 else { throw LogViolation("positions", "two entries have the same position") }
   let read = try await log.read(after: 0, through: try await log.head())
   for record in read where positions[record.position] != record.bytes {
-    throw LogViolation("order", "at \(record.position) there is not what was acknowledged for it")
+    throw LogViolation("order", "the entry at \(record.position) is not the one acknowledged there")
   }
   guard read.count == 320 else {
-    throw LogViolation("order", "of 320 entries that were acknowledged \(read.count) can be read")
+    throw LogViolation("order", "of 320 acknowledged entries \(read.count) can be read")
   }
 }
 
@@ -168,7 +166,7 @@ private func checkFollowing(_ log: any OrderedLog) async throws {
           }
           if read.count >= written.count { break }
         }
-        guard read == written else { throw LogViolation("following", "not all that was appended came, in order") }
+        guard read == written else { throw LogViolation("following", "a reader has not got all entries in order") }
       }
     }
     for entry in written { _ = try await log.append(entry) }
@@ -191,13 +189,12 @@ private func checkSizes(_ log: any OrderedLog) async throws {
   let written = [[0], [UInt8](repeating: 0, count: 5000), largest, [1]]
   let positions = try await log.append(written)
   guard try await log.read(after: 0, through: positions[3]).map(\.bytes) == written else {
-    throw LogViolation("sizes", "entries of 1, 5,000 and \(largest.count) bytes are not read as they were appended")
+    throw LogViolation("sizes", "entries of 1, 5,000 and \(largest.count) bytes are not read as appended")
   }
 }
 
 private func checkCancellation(_ log: any OrderedLog) async throws {
   let position = try await log.append([1])
-  // Cancelled at once, and when it waits for what comes.
   for waits in [false, true] {
     let (reads, read) = AsyncStream.makeStream(of: Void.self)
     let reading = Task {
@@ -210,9 +207,8 @@ private func checkCancellation(_ log: any OrderedLog) async throws {
     }
     if waits { for await _ in reads { break } }
     reading.cancel()
-    // Throwing is an end, too.
     if let last = try? await reading.value, last > (waits ? position : 0) {
-      throw LogViolation("cancellation", "there is something after the head")
+      throw LogViolation("cancellation", "entries are delivered from after the head")
     }
   }
 }
@@ -221,51 +217,50 @@ private func checkTruncation(_ log: any OrderedLog) async throws {
   let positions = try await log.append(entries(0..<100))
   try await log.truncate(through: positions[49])
   let read = try await log.read(after: positions[49], through: positions[99])
-  guard read.count == 50 else { throw LogViolation("truncation", "entries behind what was truncated are gone") }
+  guard read.count == 50 else { throw LogViolation("truncation", "entries after the truncated ones are gone") }
   let head = try await log.head()
   guard head == positions[99] else { throw LogViolation("truncation", "the head has changed") }
   do {
     let all = try await log.read(after: 0, through: positions[99])
     guard all.count == 100 else {
-      throw LogViolation("truncation", "what is left begins in the middle, and nobody is told")
+      throw LogViolation("truncation", "a reader from before the first entry left gets no error")
     }
   } catch LogError.truncated(let first) {
-    guard first <= positions[50] else { throw LogViolation("truncation", "too much is gone") }
+    guard first <= positions[50] else { throw LogViolation("truncation", "entries after the position are gone") }
   }
   let last = try await log.append([1])
-  guard last > positions[99] else { throw LogViolation("truncation", "positions begin anew") }
+  guard last > positions[99] else { throw LogViolation("truncation", "positions are reused") }
 }
 
-/// A log need not erase; one that does has nothing left.
 private func checkErasure(_ log: any OrderedLog) async throws {
   let positions = try await log.append(entries(0..<100))
   try await log.snapshots?.save(LogSnapshot(position: positions[20], bytes: [1]))
   _ = try await log.summaries?.save([1], at: positions[48])
-  // Of any type: who catches some cases of a typed error crashes the compiler (6.3).
+  // An untyped error, as catching some cases of a typed one crashes the compiler (6.3).
   let erase: (UInt64) async throws -> Void = { try await log.erase(through: $0) }
   do {
     try await erase(positions[49])
   } catch LogError.refused {
     guard try await log.read(after: 0, through: positions[99]).count == 100 else {
-      throw LogViolation("erasure", "it is refused, and entries are gone")
+      throw LogViolation("erasure", "a refused erasure has removed entries")
     }
     return
   }
   try await erase(positions[49])
   guard try await log.snapshots?.newest() == nil else {
-    throw LogViolation("erasure", "a snapshot of what was erased is there")
+    throw LogViolation("erasure", "a snapshot of erased entries is left")
   }
   guard try await log.summaries?.kept() == nil else {
-    throw LogViolation("erasure", "a summary of what was erased is there")
+    throw LogViolation("erasure", "a summary of erased entries is left")
   }
   do {
     _ = try await log.read(after: positions[48], through: positions[99])
-    throw LogViolation("erasure", "the last entry that was erased can be read, or nobody is told")
+    throw LogViolation("erasure", "the last erased entry can be read, or its reader gets no error")
   } catch LogError.truncated(let first) {
-    guard first == positions[50] else { throw LogViolation("erasure", "the first entry left is said to be \(first)") }
+    guard first == positions[50] else { throw LogViolation("erasure", "the first entry left is reported as \(first)") }
   }
   guard try await log.read(after: positions[49], through: positions[99]).map(\.bytes) == entries(50..<100) else {
-    throw LogViolation("erasure", "entries behind what was erased are gone")
+    throw LogViolation("erasure", "entries after the erased ones are gone")
   }
   for position in [0, positions[99], positions[99] + 1_000_000] {
     do {
@@ -273,11 +268,11 @@ private func checkErasure(_ log: any OrderedLog) async throws {
     } catch LogError.refused {
       continue
     }
-    throw LogViolation("erasure", "what has no entry, or none behind it, is erased: \(position)")
+    throw LogViolation("erasure", "a position without an entry, or the last one, can be erased: \(position)")
   }
   let last = try await log.append([1])
   guard last > positions[99], try await log.read(after: positions[99], through: last).map(\.bytes) == [[1]] else {
-    throw LogViolation("erasure", "what is appended afterwards is not there")
+    throw LogViolation("erasure", "an entry appended after the erasure is missing")
   }
 }
 
@@ -288,26 +283,26 @@ private func checkSnapshots(_ log: any OrderedLog) async throws {
   try await snapshots.save(LogSnapshot(position: positions[10], bytes: [1]))
   try await snapshots.save(large)
   try await snapshots.save(LogSnapshot(position: positions[15], bytes: [2]))
-  guard try await snapshots.newest() == large else { throw LogViolation("snapshots", "the newest is not the last") }
+  guard try await snapshots.newest() == large else { throw LogViolation("snapshots", "the newest is not returned") }
   let newer = LogSnapshot(position: positions[30], bytes: [])
   try await snapshots.save(newer)
   guard try await snapshots.newest() == newer else {
-    throw LogViolation("snapshots", "a newer one has not taken the place of the one before")
+    throw LogViolation("snapshots", "a newer snapshot has not replaced an older one")
   }
   try await snapshots.replace(with: large)
   guard try await snapshots.newest() == newer else {
-    throw LogViolation("snapshots", "one that replaces another has taken the place of a newer one")
+    throw LogViolation("snapshots", "`replace(with:)` has replaced a newer snapshot")
   }
   let other = LogSnapshot(position: newer.position, bytes: [1])
   try await snapshots.replace(with: other)
   guard try await snapshots.newest() == other else {
-    throw LogViolation("snapshots", "one that replaces another of its position has not taken its place")
+    throw LogViolation("snapshots", "`replace(with:)` has not replaced a snapshot of the same position")
   }
-  // Of more than the log has: that was lost.
+  // A position past the head, as after a loss of entries.
   try await snapshots.save(LogSnapshot(position: positions[positions.count - 1] + 1000, bytes: [2]))
   try await snapshots.replace(with: large)
   guard try await snapshots.newest() == large else {
-    throw LogViolation("snapshots", "one that replaces one of more than there is has not taken its place")
+    throw LogViolation("snapshots", "`replace(with:)` has not replaced a snapshot past the head")
   }
 }
 
@@ -316,7 +311,7 @@ private func checkReopening(_ open: (String) async throws -> any OrderedLog) asy
   let again = try await open("reopened")
   let next = try await again.append([9])
   guard next > positions[19], try await again.read(after: 0, through: next).count == 21 else {
-    throw LogViolation("reopening", "what was appended before is not there")
+    throw LogViolation("reopening", "entries appended before the log was opened again are missing")
   }
 }
 
@@ -325,7 +320,7 @@ private func checkSeparation(_ one: any OrderedLog, _ other: any OrderedLog) asy
   let second = try await other.append([2])
   guard try await one.read(after: 0, through: first).map(\.bytes) == [[1]],
     try await other.read(after: 0, through: second).map(\.bytes) == [[2]], try await one.head() == first
-  else { throw LogViolation("separation", "the logs of two trees meet") }
+  else { throw LogViolation("separation", "the logs of two trees share entries") }
 }
 
 private func checkStores(_ log: any OrderedLog) async throws {
@@ -345,7 +340,7 @@ private func checkStores(_ log: any OrderedLog) async throws {
     for await list in store.states() where list.count >= 200 { lists.append(list); break }
   }
   guard lists[0] == lists[1], Set(lists[0]).count == 200, lists[0].count == 200 else {
-    throw LogViolation("stores", "two replicas have not come to the same, with every action once")
+    throw LogViolation("stores", "two replicas do not have the same state, with every action once")
   }
   await one.shutdown()
   await other.shutdown()
@@ -357,7 +352,6 @@ private func list(_ log: any OrderedLog) async throws -> RootStore<[String], Str
   }
 }
 
-/// What is found out about outcomes, whatever is being checked.
 private final class OutcomeCalls: Sendable {
   let violation = LockedValue<LogViolation?>(nil)
 
@@ -367,12 +361,10 @@ private final class OutcomeCalls: Sendable {
   }
 }
 
-/// Looks at when outcomes are told.
 private struct WatchedLog: OrderedLog {
   private final class Call: Sendable {
     private let isTold = LockedValue(false)
 
-    /// False if it was told before.
     func tell() -> Bool {
       isTold.withLock { isTold in
         defer { isTold = true }
@@ -396,7 +388,7 @@ private struct WatchedLog: OrderedLog {
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
     let call = Call()
     log.append(entry) { [calls] result in
-      guard call.tell() else { return calls.found("one is told twice") }
+      guard call.tell() else { return calls.found("an outcome is reported twice") }
       outcome(result)
     }
   }

@@ -1,8 +1,7 @@
 import Puredux
 public import PureduxLog
 
-/// A log in memory: for tests, of stores that follow one, and of several replicas in one process. It loses everything
-/// with the process.
+/// A log in memory, for tests: of stores that follow it, and of several replicas in one process.
 ///
 ///     let log = MemoryLog()
 ///     let first = try await RootStore(following: log, initialState: 0) { $0 += $1 }
@@ -11,11 +10,10 @@ public import PureduxLog
 public final class MemoryLog: OrderedLog, SnapshotStore, SummaryStore {
   private struct Contents {
     var records: [LogRecord] = []
-    /// The position of the last entry that was removed.
     var truncated: UInt64 = 0
     var snapshot: LogSnapshot?
     var summary: LogSummary?
-    /// Why nothing is taken or delivered any more.
+    /// The error of every call, once the log is closed or removed.
     var end: LogError?
 
     var head: UInt64 { truncated + UInt64(records.count) }
@@ -26,7 +24,7 @@ public final class MemoryLog: OrderedLog, SnapshotStore, SummaryStore {
 
   public let name: String?
 
-  /// An empty log.
+  /// Makes an empty log.
   public init() { name = nil }
 
   fileprivate init(name: String) { self.name = name }
@@ -71,7 +69,6 @@ public final class MemoryLog: OrderedLog, SnapshotStore, SummaryStore {
     return records.isEmpty ? nil : records
   }
 
-  /// Does something with what is there, as long as the log has not come to its end.
   private func withContents<Result>(_ body: (inout Contents) -> Result) throws(LogError) -> Result {
     try contents.withLock { contents throws(LogError) in
       if let end = contents.end { throw end }
@@ -137,7 +134,6 @@ public final class MemoryLog: OrderedLog, SnapshotStore, SummaryStore {
 
   fileprivate var summary: LogSummary? { contents.withLock { $0.summary } }
 
-  /// Whether something was written to it.
   fileprivate var isUsed: Bool { contents.withLock { $0.head > 0 || $0.snapshot != nil || $0.summary != nil } }
 
   fileprivate func end(_ error: LogError) {
@@ -146,7 +142,7 @@ public final class MemoryLog: OrderedLog, SnapshotStore, SummaryStore {
   }
 }
 
-/// Logs in memory, by key: for tests of what follows logs of a directory.
+/// A directory of logs in memory, for tests of code that uses a `LogDirectory`.
 ///
 ///     let logs = MemoryLogs()
 ///     let board = try await RootStore(following: logs["boards/17"], initialState: Board()) { $0.apply($1) }
@@ -160,7 +156,7 @@ public final class MemoryLogs: LogDirectory {
   private static let closed = LogError.unavailable("The logs are closed.")
   private let contents = LockedValue(Contents())
 
-  /// Empty logs.
+  /// Makes an empty directory.
   public init() {}
 
   public subscript(key: String) -> any OrderedLog {
@@ -172,7 +168,7 @@ public final class MemoryLogs: LogDirectory {
     }
   }
 
-  /// In their order as texts. They are looked for once, when the first one is asked for.
+  /// The keys in ascending order, as of the first read of the stream.
   public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> {
     let keys = LockedValue<[String]?>(nil)
     return AsyncThrowingStream { [self] in
@@ -184,7 +180,6 @@ public final class MemoryLogs: LogDirectory {
     }
   }
 
-  /// The last one first.
   private func found(_ prefix: String) throws(LogError) -> [(key: String, log: MemoryLog)] {
     let logs = try contents.withLock { contents throws(LogError) in
       if contents.isClosed { throw Self.closed }
@@ -194,7 +189,7 @@ public final class MemoryLogs: LogDirectory {
       .map { ($0.key, $0.value) }
   }
 
-  /// In the order of their keys, as they are when the first one is asked for.
+  /// The summaries in ascending order of their keys, as of the first read of the stream.
   public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
     let summaries = LockedValue<[LogSummary]?>(nil)
     return AsyncThrowingStream { [self] in
@@ -209,7 +204,7 @@ public final class MemoryLogs: LogDirectory {
   public func remove(_ key: String) async throws(LogError) {
     let log = try contents.withLock { contents throws(LogError) -> MemoryLog? in
       if contents.isClosed { throw Self.closed }
-      // Even an empty log may be followed.
+      // Even an empty log may have followers.
       return contents.logs.removeValue(forKey: key)
     }
     log?.end(.removed)

@@ -1,7 +1,7 @@
 public import Puredux
 public import PureduxLog
 
-/// A log as one process has it, which a test lets die: for what the next process finds.
+/// One process's view of a shared log. A test can kill the process, and then check the state that the next one finds.
 ///
 ///     let memory = MemoryLog()
 ///     let log = MortalLog(memory)
@@ -13,22 +13,20 @@ public import PureduxLog
 ///     let next = try await RootStore(following: memory, initialState: Shop()) { $0.apply($1) }
 ///     // `next` has the first order, and not the second.
 ///
-/// Each process has one of its own around the log that all of them share.
+/// Each process needs a `MortalLog` of its own around the shared log.
 public final class MortalLog: OrderedLog {
-  /// What no longer gets through.
+  /// A direction that `cut` blocks.
   public enum Part: Sendable, Hashable {
-    /// What the process gives the log: it waits there, and is lost when the process dies.
+    /// Entries to the log. They wait, and are lost when the process dies.
     case appends
-    /// What the log has: it is in the log, and is not committed in this process, whose effects for it do not begin.
+    /// Entries from the log. This process neither commits them nor begins their effects.
     case deliveries
   }
 
   private struct Life: Sendable {
     var isDead = false
     var cut: Set<Part> = []
-    /// What became of entries that were held back, or never got an answer.
     var untold: [@Sendable (Result<UInt64, LogError>) -> Void] = []
-    /// How many entries are just being given to the log.
     var appending = 0
     var nextReader = 0
     var readers: [Int: AsyncThrowingStream<[LogRecord], any Error>.Continuation] = [:]
@@ -37,21 +35,21 @@ public final class MortalLog: OrderedLog {
   private let log: any OrderedLog
   private let life = LockedValue(Life())
   private let appends = Arrivals()
-  /// One for which nothing is tried again.
+  /// Stores do not retry after it.
   private static let death = LogError.deathOfProcess
 
-  /// - Parameter log: The log that the processes share, which outlives each of them.
+  /// - Parameter log: The shared log, which outlives each process.
   public init(_ log: any OrderedLog) { self.log = log }
 
-  /// From now on that does not get through. What is on its way is decided by when it gets here: give the store an
-  /// action behind this call, and it is cut off.
+  /// Blocks a direction. Entries in flight are blocked if they reach this log after the call, as is every action that
+  /// the store is given later.
   public func cut(_ part: Part) { life.withLock { _ = $0.cut.insert(part) } }
 
-  /// The process dies: nothing more that the store accepts, or has accepted, gets into the log, and nothing more is
-  /// committed in it. Its effects are cancelled, and what they give it, or another store on this log, is refused. Who
-  /// waits in `send` is told `.outcomeUnknown`, or that the store has stopped.
+  /// Simulates the death of the process. No further action of the store, accepted already or not, enters the log or is
+  /// committed in the process. Effects are cancelled, and their actions to any store on this log are refused. Pending
+  /// calls of `send` throw `.outcomeUnknown`, or that the store has stopped.
   ///
-  /// Returns when the store has ended, and does not wait for effects that ignore their cancellation, as at a `Gate`.
+  /// Returns when the store has ended, without waiting for effects that ignore cancellation, for instance at a `Gate`.
   public func kill<State, Action>(_ store: RootStore<State, Action>) async {
     let states = store.states(bufferingPolicy: .bufferingNewest(1)) as StateSequence
     let (untold, readers) = life.withLock { life in
@@ -105,7 +103,7 @@ public final class MortalLog: OrderedLog {
     let task = Task { [self] in
       do {
         for try await records in log.records(after: position) {
-          // What has been cut off once does not come later: it would leave a gap.
+          // Dropped for good: a later delivery would leave a gap.
           guard life.withLock({ !$0.cut.contains(.deliveries) }) else { continue }
           continuation.yield(records)
         }
@@ -116,13 +114,12 @@ public final class MortalLog: OrderedLog {
     }
     continuation.onTermination = { [weak self] _ in
       task.cancel()
-      // What is removed is released outside the lock.
       _ = self?.life.withLock { $0.readers.removeValue(forKey: id) }
     }
     return AsyncThrowingStream { [self] in
       var iterator = stream.makeAsyncIterator()
       let records = try await iterator.next()
-      // What had come and was not read dies with the process.
+      // Buffered entries die with the process.
       try check()
       return records
     }
@@ -143,11 +140,9 @@ public final class MortalLog: OrderedLog {
     try await log.erase(through: position)
   }
 
-  /// Throws where the process has died.
   fileprivate func check() throws(LogError) { if life.withLock({ $0.isDead }) { throw Self.death } }
 }
 
-/// The snapshots as that process has them.
 private struct MortalSnapshots: SnapshotStore {
   private let snapshots: any SnapshotStore
   private let owner: MortalLog
@@ -173,7 +168,6 @@ private struct MortalSnapshots: SnapshotStore {
   }
 }
 
-/// The summary as that process has it.
 private struct MortalSummaries: SummaryStore {
   private let summaries: any SummaryStore
   private let owner: MortalLog

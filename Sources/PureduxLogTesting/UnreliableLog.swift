@@ -1,33 +1,32 @@
 import Puredux
 public import PureduxLog
 
-/// A log that misbehaves in all the ways that `OrderedLog` allows, by a seed: it says that appends failed that took
-/// place, loses some, repeats some, lets later ones overtake earlier ones (which are late by a tenth of a second at
-/// most), delivers entries again, and breaks off. What it has acknowledged it keeps. Stands in for a network in tests.
+/// A log that fails in every way that `OrderedLog` allows, as a seed determines. It loses, repeats and reorders appends
+/// (by at most a tenth of a second), and reports successful ones as failed. It also redelivers entries and breaks
+/// deliveries off. It keeps every acknowledged entry. Use it as a stand-in for a network.
 public final class UnreliableLog: OrderedLog {
-  /// How often something happens, of a hundred.
+  /// The percentage of calls with each failure.
   public struct Rates: Sendable {
-    /// An append that does not take place, and is said to have failed.
+    /// An append that is lost and reported as failed.
     public var lost = 10
-    /// An append that takes place, and is said to have failed.
+    /// An append that succeeds and is reported as failed.
     public var unacknowledged = 10
-    /// An append that takes place twice.
+    /// An append that takes effect twice.
     public var repeated = 10
-    /// An append that a later one overtakes.
+    /// An append that a later append overtakes.
     public var overtaken = 10
-    /// A delivery that breaks off.
+    /// A delivery that breaks off with an error.
     public var broken = 10
-    /// A delivery of entries that have been delivered.
+    /// A redelivery of the previous entries.
     public var redelivered = 10
 
-    /// Ten of a hundred of each.
+    /// Ten percent of each.
     public init() {}
   }
 
   private struct Mischief {
     var random: SeededGenerator
     var isReliable = false
-    /// What others overtake.
     var held: [@Sendable () -> Void] = []
   }
 
@@ -38,9 +37,9 @@ public final class UnreliableLog: OrderedLog {
   private let mischief: LockedValue<Mischief>
 
   /// - Parameters:
-  ///   - log: What it stands before, and is reliable itself.
-  ///   - seed: Decides what happens when: the same with the same calls.
-  ///   - rates: How often each thing happens.
+  ///   - log: The underlying log, which is reliable.
+  ///   - seed: Determines the failures: the same for the same calls.
+  ///   - rates: The frequency of each failure.
   public init(_ log: any OrderedLog, seed: UInt64, rates: Rates = Rates()) {
     self.log = log
     self.rates = rates
@@ -52,7 +51,7 @@ public final class UnreliableLog: OrderedLog {
   public var snapshots: (any SnapshotStore)? { log.snapshots }
   public var summaries: (any SummaryStore)? { log.summaries }
 
-  /// From now on it does nothing wrong.
+  /// Ends all failures.
   public func becomeReliable() {
     mischief.withLock { $0.isReliable = true }
     release()
@@ -70,7 +69,7 @@ public final class UnreliableLog: OrderedLog {
       log.append(entry) { _ in }
     case .overtaken:
       mischief.withLock { $0.held.append(append) }
-      // Who waits for its outcome may append nothing else.
+      // A writer that awaits this outcome may append nothing that overtakes it.
       Task {
         try? await Task.sleep(for: .milliseconds(100))
         release()
@@ -137,7 +136,7 @@ public final class UnreliableLog: OrderedLog {
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
   private var state: UInt64
 
-  /// The same numbers for the same seed, in every process.
+  /// The seed gives the same numbers in every process.
   public init(seed: UInt64) { state = seed }
 
   public mutating func next() -> UInt64 {

@@ -1,13 +1,12 @@
 public import Puredux
 public import PureduxLog
 
-/// A program as far as it makes a state of a log: for `verifyReplay`.
+/// The part of a program that computes a state from a log, for `verifyReplay`.
 public struct ReplayedProgram<State: Sendable, Action: Sendable>: Sendable {
   let open: @Sendable (any OrderedLog, LogOptions, Middleware<State, Action>) async throws -> RootStore<State, Action>
   let options: LogOptions
 
-  /// - Parameters: As those of `RootStore(following:)`. Of the options those count that say what the program reads: the
-  ///   log's, and the fingerprint.
+  /// - Parameters: Those of `RootStore(following:)`. Of `options`, only `log` and `fingerprint` are used.
   public init(
     initialState: State, reducers: [Reducer<State, Action>], codings: LogCodings<State, Action>,
     options: FollowingOptions<State, Action> = FollowingOptions(), middleware: [Middleware<State, Action>] = []
@@ -20,7 +19,7 @@ public struct ReplayedProgram<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// With actions and states as JSON, and one reducer.
+  /// Uses JSON for actions and states, and one reducer.
   public init(
     initialState: State, schema: UInt32 = 1, options: FollowingOptions<State, Action> = FollowingOptions(),
     middleware: [Middleware<State, Action>] = [], reducer: @escaping @Sendable (inout State, Action) -> Void
@@ -31,25 +30,25 @@ public struct ReplayedProgram<State: Sendable, Action: Sendable>: Sendable {
   }
 }
 
-/// What a program makes of a log.
+/// The result of replaying a log.
 public struct ReplayReport: Sendable, Hashable, Codable {
-  /// The first entry that the program would stop at; nil where it comes to the same as those who wrote the log, as far
-  /// as entries say what that was (`FollowingOptions.fingerprint`). `.poisoned` where the entry ends the process, or
-  /// does not end.
+  /// The stop that the program would come to, with its position. Nil if all results match those of the log's writers,
+  /// as far as entries carry a fingerprint (`FollowingOptions.fingerprint`). `.poisoned` if an entry ends the process,
+  /// or its replay does not end.
   public var stop: LogStop?
-  /// The position of the snapshot that the replay began with, as the log is truncated, or sealed for the program's
-  /// rules; 0 where all entries are replayed.
+  /// The position of the snapshot that the replay began with, if the log is truncated, or sealed for the program's
+  /// rules; otherwise 0.
   public var start: UInt64 = 0
-  /// The position of the last entry that was replayed.
+  /// The position of the last replayed entry.
   public var position: UInt64 = 0
-  /// How many actions the program's middleware stopped: those that it stopped when they were given are among them.
+  /// How many actions the program's middleware stopped, including those it stopped when they were first committed.
   public var rejected: UInt64 = 0
-  /// The position of the first action that was stopped; nil where there was none.
+  /// The position of the first stopped action, or nil.
   public var firstRejection: UInt64?
-  /// What an operator would be told, as text.
+  /// The reports to the operator, as texts.
   public var reports: [String] = []
 
-  /// For tests of what reads a report: `verifyReplay` makes its own.
+  /// For tests of code that reads reports.
   public init(
     stop: LogStop? = nil, start: UInt64 = 0, position: UInt64 = 0, rejected: UInt64 = 0, firstRejection: UInt64? = nil,
     reports: [String] = []
@@ -59,21 +58,21 @@ public struct ReplayReport: Sendable, Hashable, Codable {
   }
 }
 
-/// Replays a log with a program, and changes nothing of either: whether the next version of a program makes of the past
-/// what the one before has acknowledged, for a test, or a job that tries last night's logs.
+/// Replays a log with a program, and changes neither. A test, or a job over last night's logs, thereby checks that a
+/// new version of the program reproduces the states that the previous one has acknowledged.
 ///
 ///     let report = try await verifyReplay(
 ///       of: log["boards/17"],
 ///       by: ReplayedProgram(initialState: Board(), options: options) { $0.apply($1) })
 ///     #expect(report.stop == nil)
 ///
-/// In this process: an entry that traps the reducer ends it. `verifyReplay(opening:by:)` finds that out, too.
+/// An entry that traps the reducer ends this process. `verifyReplay(opening:by:)` finds such an entry.
 ///
-/// It costs what a replay does. Entries that carry no fingerprint, as their writer had none or one by another number,
-/// are not compared; that the number of rejections differs between two versions says something about those.
-/// A report that a decision is taken back names a decision that a store would take back.
+/// The cost is that of a replay. Entries without a fingerprint, or with one by another number, are not compared; for
+/// these, compare the numbers of rejections of both versions. A report that a decision is taken back names a decision
+/// that a store would take back.
 ///
-/// - Throws: What opening a store throws but for a stop: that the log is damaged, for instance.
+/// - Throws: The errors of opening a store, for instance for a damaged log, except stops.
 public func verifyReplay<State, Action>(
   of log: any OrderedLog, by program: ReplayedProgram<State, Action>
 ) async throws -> ReplayReport {
@@ -85,7 +84,7 @@ func report<State, Action>(
 ) async throws -> ReplayReport {
   do {
     let report = try await report(of: UnchangedLog(log, hasSnapshots: false), program, from: 0, entering)
-    // The past of a log that is sealed is its snapshot.
+    // The snapshot replaces entries of older rules before a seal.
     if case .olderRules = report.stop {} else { return report }
     guard try await log.snapshots?.newest() != nil else { return report }
   } catch LogError.truncated {}
@@ -135,7 +134,6 @@ private func report<State, Action>(
   return report
 }
 
-/// A log that can only be read.
 private final class UnchangedLog: OrderedLog, SnapshotStore {
   private let log: any OrderedLog
   private let hasSnapshots: Bool

@@ -4,8 +4,8 @@ public import PureduxLog
 #if os(Linux) || os(macOS)
   import Foundation
 
-  /// As `verifyReplay(of:by:)`, in a process of its own, so that an entry that traps the program, or that it never
-  /// comes to an end with, is found as well: `.poisoned`, with its position.
+  /// Replays a log as `verifyReplay(of:by:)` does, in another process. This also finds an entry that traps the program,
+  /// or whose replay does not end: the report has `.poisoned`, with the position.
   ///
   ///     let report = try await verifyReplay {
   ///       try FileLog(directory: "last-night")["boards/17"]
@@ -13,21 +13,21 @@ public import PureduxLog
   ///       ReplayedProgram(initialState: Board(), options: options) { $0.apply($1) }
   ///     }
   ///
-  /// The process is this program, started once more with the same arguments: when it comes to this very call it replays
-  /// the log, and ends. So a program that calls this does nothing before that it should not do twice; in a test, pass
-  /// arguments that run this test alone. A call in a loop is one call, at which the other process replays what it comes
-  /// to first: for several logs pass arguments that say which one.
+  /// The other process is this program, started again with the same arguments; at this call it replays the log and
+  /// exits. So before this call a program must do nothing that it should not do twice. In a test, pass arguments that
+  /// run this test alone. A call in a loop is one call: the other process replays the log of the first iteration that
+  /// it reaches. For several logs, pass arguments that name the log.
   ///
   /// - Parameters:
   ///   - log: Opens the log, in the other process.
   ///   - program: Makes the program, in the other process.
-  ///   - stallLimit: How long one entry may take, and the end of the store behind the last one. What the program does
-  ///     before the first entry may take ten minutes.
-  ///   - arguments: What the other process is started with; without it, what this one was.
-  ///   - fileID: With `line`, which call it is: the other process looks for the same.
+  ///   - stallLimit: The time that one entry may take, and the end of the store after the last one. Before the first
+  ///     entry the limit is at least ten minutes.
+  ///   - arguments: The arguments of the other process; by default those of this one.
+  ///   - fileID: Identifies the call, with `line`.
   ///   - line: The line of the call.
-  /// - Throws: `ReplayFailure` where the other process could not be started, or ended without a word before the first
-  ///   entry, or what it threw; `CancellationError`.
+  /// - Throws: `ReplayFailure` if the other process threw an error, or ended before the first entry without a result;
+  ///   Foundation's error if it could not be started; `CancellationError`.
   public func verifyReplay<State, Action>(
     opening log: @escaping @Sendable () async throws -> any OrderedLog,
     by program: @Sendable () -> ReplayedProgram<State, Action>, stallLimit: Duration = .seconds(60),
@@ -41,12 +41,12 @@ public import PureduxLog
         return { entering in try await report(of: log(), by: program, entering: entering) }
       }
     }
-    // Another call's process has not come to that call yet: this one is not what it is for.
+    // This process was started for another call, and has not reached that.
     if environment[OtherProcess.variable] != nil { throw ReplayFailure(text: "This process replays another log.") }
     let parent = FileManager.default.temporaryDirectory
     let directory = parent.appendingPathComponent("puredux-replay-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: parent, withIntermediateDirectories: true)
-    // Made here, and for this user alone, so that nobody else can place links in it.
+    // Created for this user alone, so that nobody else can place links in it.
     try FileManager.default.createDirectory(
       at: directory, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
     defer { try? FileManager.default.removeItem(at: directory) }
@@ -55,13 +55,13 @@ public import PureduxLog
       arguments ?? Array(CommandLine.arguments.dropFirst()), for: call, stallLimit: stallLimit.clamped)
   }
 
-  /// Why a replay in another process came to nothing.
+  /// The reason why a replay in another process has no result.
   public struct ReplayFailure: Error, CustomStringConvertible {
     let text: String
     public var description: String { text }
   }
 
-  /// The process in which a log is replayed, and what it tells this one: two files in a directory.
+  /// The replaying process. It writes its progress and its result to two files in a directory.
   private struct OtherProcess {
     static let variable = "PUREDUX_VERIFY_REPLAY"
     private let outcome: URL
@@ -88,7 +88,7 @@ public import PureduxLog
       try process.run()
       let watching = Task { await watch(process, stallLimit, whenEnded: continuation) }
       await withTaskCancellationHandler {
-        // In a task that nobody cancels: it ends, and writes nothing any more.
+        // Not cancelled, so that the process has ended, and writes nothing more, when this returns.
         await Task { for await _ in ends {} }.value
       } onCancel: {
         _ = kill(process.processIdentifier, SIGKILL)
@@ -96,7 +96,7 @@ public import PureduxLog
       watching.cancel()
       try Task.checkCancellation()
       if let data = try? Data(contentsOf: outcome) { return try Self.report(data) }
-      guard let position else { throw ReplayFailure(text: "The process that replays has ended without a word.") }
+      guard let position else { throw ReplayFailure(text: "The replaying process ended before the first entry.") }
       return ReplayReport(stop: .poisoned(position: position), position: position - 1)
     }
 
@@ -114,26 +114,23 @@ public import PureduxLog
       #endif
     }
 
-    /// The entry that it is at; nil before the first.
     private var position: UInt64? {
       guard let bytes = try? Data(contentsOf: progress), bytes.count == 8 else { return nil }
       return bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// Ends the process when it has stood still for too long.
     private func watch(
       _ process: Process, _ limit: Duration, whenEnded ends: AsyncStream<Void>.Continuation
     ) async {
       var last: (position: UInt64?, time: ContinuousClock.Instant) = (nil, .now)
       while (try? await Task.sleep(for: .milliseconds(100))) != nil {
         #if os(Linux)
-          // Foundation hears of its end by a socket that whatever is started in the same moment may inherit: then it
-          // does not before that has ended, too.
+          // Foundation notices the end by a socket that a process started at the same moment may inherit. It then waits
+          // for the end of that process, too.
           if waitpid(process.processIdentifier, nil, WNOHANG) != 0 { return ends.finish() }
         #endif
         let position = position
         if position != last.position { last = (position, .now) }
-        // Before the first entry it does whatever the program does.
         if ContinuousClock.now - last.time >= (position == nil ? max(limit, .seconds(600)) : limit) {
           _ = kill(process.processIdentifier, SIGKILL)
         }
@@ -158,11 +155,9 @@ public import PureduxLog
         told.failure = "\(error)"
       }
       try? JSONEncoder().encode(told).write(to: outcome, options: .atomic)
-      // What other threads do meanwhile is not waited for.
       _exit(0)
     }
 
-    /// What passes from one process to the other.
     private struct Told: Codable {
       var report: ReplayReport
       var failure: String?

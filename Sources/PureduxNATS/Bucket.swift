@@ -6,20 +6,20 @@
   #endif
   import PureduxLog
 
-  /// What is kept of one tree in the key-value store: the newest snapshot, and what is to be there of the log.
+  /// The data of one tree in the key-value store: its snapshot, its summary, and notes of its first entry, truncation
+  /// and removal.
   ///
-  ///     <tree>.snapshot        what the newest snapshot is: its position, its parts' name and number, its size
-  ///     <tree>.<name>.<part>   its parts, as large as a message may be
-  ///     <tree>.truncated       how far the log is truncated, and the first entry that is to be there; from the tree's
-  ///                            first entry on
+  ///     <tree>.snapshot        the newest snapshot's manifest: position, name and number of its parts, size
+  ///     <tree>.<name>.<part>   the snapshot's parts, each as large as a message may be
+  ///     <tree>.truncated       the truncated position and the first entry after it, once the tree has had an entry
   ///     <tree>.summary         the summary, for lists of trees
   ///     <tree>.opened          the tree is in use, and may have no entry yet
-  ///     <key>/removed          how many trees of the key have been removed: the next one is called <key>/<number>
+  ///     <key>/removed          the number of removed trees of the key: the next one is called <key>/<number>
   ///
-  /// A snapshot's parts are written before it is named, and those of the ones before it are removed after.
+  /// A snapshot's parts are written before its manifest. Older parts are removed afterwards.
   struct Bucket {
     private struct Manifest: Codable {
-      /// What the subjects of the stream of the entries begin with: a snapshot of another one is none.
+      /// The subject prefix of the entries' stream. A snapshot of another stream is ignored.
       var stream: String
       var position: UInt64
       var name: String
@@ -38,8 +38,8 @@
     private var stream: String { jetStream.bucketStream }
     private func subject(_ name: String) -> String { jetStream.bucketSubject(token + "." + name) }
 
-    /// A value, its place in the bucket, 0 for none, and whether there is something that cannot be read. A value that
-    /// was deleted leaves an empty one.
+    /// Reads a value, its revision (0 if there is none), and whether it cannot be decoded. A deleted value leaves an
+    /// empty message.
     private func value<Value: Decodable>(
       _ name: String, as type: Value.Type
     ) async throws(LogError) -> (value: Value?, revision: UInt64, isUnreadable: Bool) {
@@ -55,7 +55,7 @@
       return (value, message.seq, value == nil)
     }
 
-    /// Puts a value in place of the one at a revision. False where there is another one meanwhile.
+    /// Replaces the value at a revision. Returns false if another writer was first.
     private func put(_ value: some Encodable, as name: String, over revision: UInt64) async throws(LogError) -> Bool {
       try await put(value, at: subject(name), over: revision)
     }
@@ -72,33 +72,31 @@
       return true
     }
 
-    // MARK: What is to be there
+    // MARK: Extent
 
     private static let extentName = "truncated"
 
     private struct Mark: Codable {
-      /// As of a snapshot: what was in another stream is nothing here.
+      /// As in `Manifest`.
       var stream: String
       var position, first: UInt64
-      /// None where it was noted by a version that did not know of it.
+      /// Nil in notes by older versions.
       var start: UInt64?
 
       var extent: NATSTree.Extent { NATSTree.Extent(truncated: position, first: first, start: start) }
     }
 
-    /// The key under which that is kept.
     var extentKey: String { token + "." + Self.extentName }
 
-    /// None where the tree has had no entry, as far as is noted.
     func extent() async throws(LogError) -> NATSTree.Extent? { try await mark().value?.extent }
 
     private func mark() async throws(LogError) -> (value: Mark?, revision: UInt64) {
       let (mark, revision, isUnreadable) = try await value(Self.extentName, as: Mark.self)
-      if isUnreadable { throw .damaged(position: 0, "It cannot be read how far the log is truncated.") }
+      if isUnreadable { throw .damaged(position: 0, "The log's truncated position cannot be read.") }
       return (mark?.stream == jetStream.prefix ? mark : nil, revision)
     }
 
-    /// Notes that the tree has entries, from one on, unless something is noted. Returns what is noted then.
+    /// Notes the tree's first entry unless one is noted, and returns the note.
     func begin(with first: UInt64) async throws(LogError) -> NATSTree.Extent {
       while true {
         let (mark, revision) = try await mark()
@@ -108,7 +106,7 @@
       }
     }
 
-    /// Notes that the log is truncated up to a position, unless it is, or further.
+    /// Notes a truncation, unless the log is already truncated as far.
     func truncate(through position: UInt64, to first: UInt64) async throws(LogError) {
       while true {
         let (mark, revision) = try await mark()
@@ -119,15 +117,14 @@
     }
 
     private struct Opening: Codable {
-      /// The stream, as in a snapshot.
+      /// As in `Manifest`.
       var stream: String
     }
 
-    /// Notes that a tree without entries is in use, unless that is noted. Without the note nothing would show that
-    /// there is a tree to remove.
+    /// Notes that a tree without entries is in use. Without this note, `remove` would not find the tree.
     func noteOpening() async throws(LogError) {
       let name = "opened"
-      // Most trees are noted for the first time, which takes one round trip.
+      // Usually there is no note yet, and this is the only round trip.
       if try await put(Opening(stream: jetStream.prefix), as: name, over: 0) { return }
       while true {
         let (found, revision, _) = try await value(name, as: Opening.self)
@@ -138,29 +135,29 @@
 
     // MARK: Removed trees
 
-    /// What has become of the trees that a key has had.
+    /// The removed trees of a key.
     struct Removals: Codable, Equatable, Sendable {
       var stream: String
-      /// How many have been removed: the number of the one that there is.
+      /// The number of removed trees, and so the number of the present one.
       var removed: UInt64
-      /// Of so many nothing is left.
+      /// The number of trees whose data is purged.
       var cleared: UInt64
     }
 
     static func removalsKey(of base: String) -> String { base + "/removed" }
 
-    /// Of the key that the bucket's name is of.
+    /// The removals of the key; the bucket's token must be that of the key's first tree.
     func removals() async throws(LogError) -> Removals { try await foundRemovals().value }
 
     private func foundRemovals() async throws(LogError) -> (value: Removals, revision: UInt64) {
       let subject = jetStream.bucketSubject(Self.removalsKey(of: token))
       let (found, revision, isUnreadable) = try await value(at: subject, as: Removals.self)
-      if isUnreadable { throw .damaged(position: 0, "It cannot be read how many trees of the key were removed.") }
+      if isUnreadable { throw .damaged(position: 0, "The number of the key's removed trees cannot be read.") }
       if let found, found.stream == jetStream.prefix { return (found, revision) }
       return (Removals(stream: jetStream.prefix, removed: 0, cleared: 0), revision)
     }
 
-    /// Notes that a tree is removed, or that nothing is left of it, unless that is noted.
+    /// Notes that a tree is removed, or that its data is purged.
     func noteRemoval(of number: UInt64, isCleared: Bool = false) async throws(LogError) {
       while true {
         var (removals, revision) = try await foundRemovals()
@@ -173,18 +170,17 @@
       }
     }
 
-    // MARK: The summary
+    // MARK: Summary
 
     private static let summaryName = "summary"
-    /// What the subjects of all trees' summaries are like.
+    /// The pattern of all trees' summaries.
     static let summaries = "*." + summaryName
 
-    /// A summary as it is kept.
     struct StoredSummary: Codable, Sendable {
-      /// As of a snapshot: of what was in another stream it is none.
+      /// As in `Manifest`.
       var stream: String
       var key: String
-      /// How many trees of the key were removed before this one.
+      /// The number of trees of the key that were removed before this one.
       var number: UInt64
       var position: UInt64
       var summary: Data
@@ -192,7 +188,7 @@
       var value: LogSummary { LogSummary(key: key, position: position, bytes: Array(summary)) }
     }
 
-    /// What a message of the bucket has; none where that cannot be read, or is of another stream.
+    /// The summary in a message. Nil if it cannot be decoded, or is of another stream.
     static func summary(in bytes: [UInt8], of prefix: String) -> StoredSummary? {
       guard let stored = try? JSONDecoder().decode(StoredSummary.self, from: Data(bytes)), stored.stream == prefix
       else {
@@ -208,7 +204,7 @@
       return (stored?.stream == jetStream.prefix ? stored : nil, revision)
     }
 
-    /// False where a later one stays, of what the log has.
+    /// Saves a summary. Returns false if the stored one stays: it is later, and the log reaches its position.
     func save(
       _ summary: LogSummary, number: UInt64, head: () async throws(LogError) -> UInt64
     ) async throws(LogError) -> Bool {
@@ -225,20 +221,18 @@
       }
     }
 
-    /// Removes the summary where it is of what was before a position, or cannot be read.
+    /// Removes the summary if it is older than a position, or cannot be decoded.
     func removeSummary(before position: UInt64) async throws(LogError) {
       if let kept = try await storedSummary().value, kept.position >= position { return }
       try await jetStream.purge(subject(Self.summaryName), in: stream)
     }
 
-    // MARK: All that there is
+    // MARK: All of a tree
 
-    /// Whether there is nothing of the tree.
     func isEmpty() async throws(LogError) -> Bool {
       try await jetStream.subjects(subject(">"), in: stream).isEmpty
     }
 
-    /// Removes all that there is of the tree.
     func clear() async throws(LogError) { try await jetStream.purge(subject(">"), in: stream) }
 
     // MARK: Snapshots
@@ -251,7 +245,7 @@
           return nil
         }
         if let bytes = try await bytes(of: manifest) { return LogSnapshot(position: manifest.position, bytes: bytes) }
-        // Parts are missing: those of a newer one have taken their place, or they are lost.
+        // A newer snapshot has replaced the parts, or they are lost.
         if revision == last { return nil }
         last = revision
       }
@@ -268,8 +262,8 @@
       return bytes.count == manifest.bytes ? bytes : nil
     }
 
-    /// Whether what is kept is to stay in place of a snapshot: it is as new, whole, and of this stream. Where that one
-    /// is to replace it, it stays only if it is newer, and the log has what it is of.
+    /// Whether the stored snapshot stays: it is at least as new, complete, and of this stream. If it is to be replaced,
+    /// it stays only if it is newer and the log reaches its position.
     private func stays(
       _ newest: Manifest?, beside snapshot: LogSnapshot, _ head: (() async throws(LogError) -> UInt64)?
     ) async throws(LogError) -> Bool {
@@ -281,7 +275,7 @@
       return try await jetStream.subjects(subject(newest.name + ".*"), in: stream).count == newest.parts
     }
 
-    /// - Parameter head: How far the log goes, where it is to take the place of one that is as new.
+    /// - Parameter head: The log's head, if the snapshot is to replace one of the same position.
     func save(
       _ snapshot: LogSnapshot, replacing head: (() async throws(LogError) -> UInt64)? = nil
     ) async throws(LogError) {
@@ -307,7 +301,7 @@
       }
     }
 
-    /// Removes what there is of snapshots before a position.
+    /// Removes all snapshots before a position.
     func removeSnapshots(before position: UInt64) async throws(LogError) {
       let manifest = try await value("snapshot", as: Manifest.self).value
       if let manifest, manifest.stream == jetStream.prefix, manifest.position >= position {
@@ -317,7 +311,7 @@
       try await removeParts(before: position)
     }
 
-    /// Removes the parts of older snapshots, and those that were being written when their writer died.
+    /// Removes parts before a position, including those of writers that died.
     private func removeParts(before position: UInt64) async throws(LogError) {
       let found = try await jetStream.subjects(subject("*.*"), in: stream)
       for name in Set(found.map { $0.dropFirst(subject("").count).prefix { $0 != "." } }) {

@@ -11,24 +11,23 @@
   import Puredux
   import PureduxLog
 
-  /// A connection to a cluster: publishes in the order of the calls, and hands out what comes to its inbox.
+  /// A connection to a cluster. Publishes in call order, and passes incoming messages to its inbox.
   ///
-  /// All that libnats is asked for is asked on one serial queue, where it may wait for the network. What comes is
-  /// handed out on one thread of libnats, for all subscriptions.
+  /// libnats is only called on one serial queue, where it may block on the network. It delivers the messages of all
+  /// subscriptions on one thread.
   final class Connection: Sendable {
-    /// A message that goes out.
     fileprivate struct Outgoing: Sendable {
       let subject: String
       let reply: String?
       let header: (name: String, value: String)?
       let bytes: [UInt8]
-      /// The request that fails if the message cannot be given to libnats.
+      /// The request that fails if libnats does not take the message.
       let token: UInt64?
     }
 
     private enum Order: Sendable {
       case publish(Outgoing)
-      /// What comes to a subject goes to the inbox, under its number.
+      /// Subscribes to the inbox's subject of that number.
       case subscribe(UInt64)
       case unsubscribe(UInt64)
     }
@@ -78,7 +77,7 @@
       queue.async { handle?.destroy() }
     }
 
-    /// Closes it. Who waits for something is told; a message that is being handed out goes nowhere.
+    /// Closes the connection and fails all pending requests and readers. A message that is being delivered is dropped.
     func close() async {
       life.withLock { $0 = .closing }
       sweeper.withLock { $0 }?.cancel()
@@ -89,40 +88,39 @@
       inbox.failAll(.unavailable("The log is closed."))
     }
 
-    /// A server's address as it may be shown.
+    /// A server's address without credentials, for error texts.
     static func withoutUser(_ address: String) -> String {
       let (scheme, place) = parts(address)
       return String(decoding: scheme + place, as: UTF8.self)
     }
 
-    /// Whether an address says on which host the server is: libnats takes one that does not for a server on this one.
+    /// Whether an address names a host. Without one, libnats would connect to this machine.
     static func namesHost(_ address: String) -> Bool {
       let place = parts(address).place.drop { $0 <= UInt8(ascii: " ") }.prefix { $0 != UInt8(ascii: "/") }
       let (host, colon) = (place.first ?? 0, UInt8(ascii: ":"))
-      // An address in the sixth version may begin with a colon, and has others.
+      // An IPv6 address may begin with a colon, and has more of them.
       return host > UInt8(ascii: " ") && (host != colon || place.dropFirst().contains(colon))
     }
 
-    /// What an address begins with, up to `://`, and what is behind the user, up to where it ends for libnats.
+    /// An address' scheme with `://`, and its rest after the user, up to the zero byte at which libnats stops.
     private static func parts(_ address: String) -> (scheme: ArraySlice<UInt8>, place: ArraySlice<UInt8>) {
       let bytes = Array(address.utf8.prefix { $0 != 0 })
       let start = bytes.firstRange(of: Array("://".utf8))?.upperBound ?? 0
       let place = bytes[start...]
-      // A user's name may be before it, too, and a password.
+      // Credentials may also precede the scheme.
       let scheme =
         bytes[..<start].contains(UInt8(ascii: "@")) || bytes[..<start].dropLast(3).contains(UInt8(ascii: ":"))
         ? [] : bytes[..<start]
       return (scheme, place.lastIndex(of: UInt8(ascii: "@")).map { place[($0 + 1)...] } ?? place)
     }
 
-    /// The largest message that the servers take.
     var messageLimit: Int { inbox.messageLimit }
 
     private func onQueue(_ body: @escaping @Sendable () -> LogError?) async -> LogError? {
       await withCheckedContinuation { continuation in queue.async { continuation.resume(returning: body()) } }
     }
 
-    /// On the queue.
+    /// Called on the queue.
     private func open() -> LogError? {
       guard life.withLock({ $0 != .closing }) else { return .unavailable("The log is closed.") }
       do throws(LogError) {
@@ -134,8 +132,8 @@
       }
     }
 
-    /// libnats has given up, as it does when it was refused twice: all begins anew, until it works. A connection that
-    /// was never used says that it is closed, too: then there is another one, or is being made.
+    /// libnats has given up, as it does after two refusals: connects again until that succeeds. Handles that never
+    /// connected report their end as well; then another handle exists or is being made.
     private func reopen() {
       guard
         life.withLock({ life in
@@ -160,13 +158,13 @@
 
     // MARK: Orders
 
-    /// Publishes behind what was asked for before.
+    /// Publishes after all earlier calls.
     func publish(_ subject: String, _ bytes: [UInt8] = []) {
       enqueue(.publish(Outgoing(subject: subject, reply: nil, header: nil, bytes: bytes, token: nil)))
     }
 
-    /// Publishes, and has the answer handed to a closure: once, from anywhere but within this call, and after a time
-    /// without an answer as a failure.
+    /// Publishes a message, and calls the closure once with the answer, or with a failure after the limit. It is never
+    /// called within this call.
     func request(
       _ subject: String, _ bytes: [UInt8], header: (name: String, value: String)? = nil, limit: Duration,
       answer: @escaping @Sendable (Result<Inbox.Message, LogError>) -> Void
@@ -179,7 +177,7 @@
         .publish(Outgoing(subject: subject, reply: inbox.subject(token), header: header, bytes: bytes, token: token)))
     }
 
-    /// Has a reader handed what comes to a subject: the inbox's, of the number that is returned.
+    /// Passes the messages of one of the inbox's subjects to a reader. Returns the subject's number.
     func subscribe(_ reader: any InboxReader) -> UInt64 {
       let token = inbox.add(reader)
       enqueue(.subscribe(token))
@@ -201,7 +199,7 @@
       let failure = handle.withLock { handle -> LogError? in
         switch order {
         case .publish(let message): return handle?.publish(message) ?? (handle == nil ? .away : nil)
-        // A failure is found by the reader, which hears nothing.
+        // The reader notices a failure by the silence.
         case .subscribe(let token): _ = handle?.subscribe(inbox.subject(token), Mailbox(inbox, token))
         case .unsubscribe(let token): handle?.unsubscribe(token)
         }
@@ -215,10 +213,10 @@
     fileprivate static let away = LogError.unavailable("There is no connection.")
   }
 
-  /// Where what comes to a subscription goes.
+  /// The destination of a subscription's messages.
   private final class Mailbox: Sendable {
     let inbox: Inbox
-    /// A reader's; nil where the subject of what comes says whom it is for.
+    /// A reader's number. If nil, each message's subject names its receiver.
     let token: UInt64?
 
     init(_ inbox: Inbox, _ token: UInt64?) {
@@ -227,23 +225,23 @@
     }
   }
 
-  /// libnats' connection, and its subscriptions.
-  // SAFETY: the pointers are what libnats has made, whose functions may be called from any thread. They are valid until
-  // they are destroyed: a subscription by who has taken it out of the table, the connection by who has taken the handle
-  // out of its `Connection`, each behind all else that is done with them.
+  /// libnats' connection and its subscriptions.
+  // SAFETY: libnats made the pointers, and its functions may be called from any thread. The connection is destroyed
+  // once, with its subscriptions, by the caller that took the handle out of its `Connection`. Any other subscription is
+  // destroyed by the caller that took it out of the table. All other use of a pointer precedes that.
   @safe private struct Handle: @unchecked Sendable {
     private let connection: OpaquePointer
     private var subscriptions: [UInt64: OpaquePointer]
 
     init(servers: [String], options: NATSLog.Options, inbox: Inbox) throws(LogError) {
-      // SAFETY: libnats calls back with a pointer to the inbox, which is retained until the connection has been closed:
-      // that is told once, as the last of it, if there has been a connection.
+      // SAFETY: libnats calls back with a pointer to the inbox. The inbox is retained until the closed callback, which
+      // is the last one and is called once, if a connection was made.
       let owner = unsafe Unmanaged.passRetained(inbox).toOpaque()
       var connection: OpaquePointer?
       var status = NATS_OK
       do throws(LogError) {
         let made = unsafe try Self.options(servers, options, owner)
-        // SAFETY: the out-parameter outlives the call, which keeps a copy of the options.
+        // SAFETY: the out-parameter outlives the call, and libnats copies the options.
         status = unsafe natsConnection_Connect(&connection, made)
         unsafe natsOptions_Destroy(made)
       } catch {
@@ -256,7 +254,7 @@
       }
       unsafe self.connection = connection
       unsafe subscriptions = [:]
-      // SAFETY: as long as the connection is there.
+      // SAFETY: the connection is valid, as nobody has destroyed it yet.
       inbox.setMessageLimit(Int(unsafe natsConnection_GetMaxPayload(connection)))
       if let failure = subscribe(inbox.pattern, Mailbox(inbox, nil)) {
         destroy()
@@ -266,8 +264,8 @@
 
     mutating func subscribe(_ subject: String, _ mailbox: Mailbox) -> LogError? {
       var subscription: OpaquePointer?
-      // SAFETY: libnats calls back with a pointer to the mailbox, which is retained here until libnats says that the
-      // subscription's last message has been dispatched. The message is the callback's to destroy.
+      // SAFETY: libnats calls back with a pointer to the mailbox, which is retained here until the completion callback.
+      // The message is the callback's to destroy.
       let context = unsafe Unmanaged.passRetained(mailbox).toOpaque()
       let status = unsafe natsConnection_Subscribe(
         &subscription, connection, subject,
@@ -277,12 +275,12 @@
           unsafe natsMsg_Destroy(message)
         }, context)
       guard status == NATS_OK, let subscription = unsafe subscription else {
-        // SAFETY: without a subscription nobody calls back with the context.
+        // SAFETY: no subscription was made, so nothing calls back with the context.
         unsafe Unmanaged<Mailbox>.fromOpaque(context).release()
         return Self.error(status, "a subscription")
       }
-      // SAFETY: as above; the completion is called at most once, behind the last message, and takes over what was
-      // retained. Where the subscription has ended before it is set it is not called, and the mailbox stays.
+      // SAFETY: as above. The completion is called at most once, after the last message, and releases the mailbox. If
+      // the subscription ended before the completion is set, it is not called, and the mailbox leaks.
       unsafe natsSubscription_SetOnCompleteCB(
         subscription,
         { context in
@@ -295,26 +293,26 @@
     }
 
     mutating func unsubscribe(_ token: UInt64) {
-      // SAFETY: it is out of the table, and this is the last that is done with it.
+      // SAFETY: the subscription is out of the table, and this is its last use.
       if let subscription = unsafe subscriptions.removeValue(forKey: token) {
         unsafe natsSubscription_Destroy(subscription)
       }
     }
 
     var isClosed: Bool {
-      // SAFETY: the connection is there, as `destroy` takes the handle out.
+      // SAFETY: the connection is valid, as `destroy` is called only after the handle was taken out.
       unsafe natsConnection_IsClosed(connection)
     }
 
     func destroy() {
-      // SAFETY: the last that is done with them (see above). The subscriptions first, as the connection's end leaves
-      // their objects.
+      // SAFETY: this is the last use of the pointers, see the type. Subscriptions go first, as the connection's end
+      // does not free their objects.
       unsafe subscriptions.values.forEach { unsafe natsSubscription_Destroy($0) }
       unsafe natsConnection_Destroy(connection)
     }
 
     func publish(_ outgoing: Connection.Outgoing) -> LogError? {
-      // SAFETY: libnats reads strings and bytes within the calls and keeps copies; the message is destroyed here.
+      // SAFETY: libnats reads strings and bytes only within the calls and copies them. The message is destroyed here.
       let status = unsafe outgoing.bytes.withUnsafeBytes { bytes in
         let count = Int32(bytes.count)
         guard let reply = outgoing.reply else {
@@ -335,8 +333,8 @@
     }
 
     private static func received(_ message: OpaquePointer, by mailbox: Mailbox) {
-      // SAFETY: the message is valid until the caller destroys it, and so are its subject, its bytes and its headers,
-      // all of which are copied.
+      // SAFETY: the message is valid until the caller destroys it. Its subject, bytes and headers are valid as long,
+      // and are copied.
       let count = Int(unsafe natsMsg_GetDataLength(message))
       let bytes = unsafe [UInt8](UnsafeRawBufferPointer(start: natsMsg_GetData(message), count: count))
       let reply = unsafe natsMsg_GetReply(message)
@@ -357,20 +355,20 @@
     }
 
     private static func number(at subject: UnsafePointer<CChar>?) -> UInt64? {
-      // SAFETY: the subject ends with a zero, and belongs to the message that the caller has.
+      // SAFETY: the subject is zero-terminated, and belongs to a message that the caller keeps valid.
       guard let subject = unsafe subject else { return nil }
       return unsafe Subjects.lastNumber(of: UnsafeBufferPointer(start: subject, count: strlen(subject)))
     }
 
     private static func header(_ name: String, of message: OpaquePointer) -> String? {
       var value: UnsafePointer<CChar>?
-      // SAFETY: the value belongs to the message, which the caller has, and is copied.
+      // SAFETY: the value belongs to a message that the caller keeps valid, and is copied.
       guard unsafe natsMsgHeader_Get(message, name, &value) == NATS_OK, let value = unsafe value else { return nil }
       return unsafe String(cString: value)
     }
 
     private static func error(_ status: natsStatus, _ what: String) -> LogError {
-      // SAFETY: the text is a constant of libnats.
+      // SAFETY: libnats' texts are constants.
       let text = unsafe String(cString: natsStatus_GetText(status)) + ": " + what
       return switch status {
       case NATS_MAX_PAYLOAD, NATS_INVALID_SUBJECT, NATS_INVALID_ARG, NATS_ADDRESS_MISSING, NATS_SSL_ERROR,
@@ -381,20 +379,20 @@
       }
     }
 
-    /// The options, which the caller destroys.
+    /// Makes libnats' options, which the caller destroys.
     private static func options(
       _ servers: [String], _ options: NATSLog.Options, _ context: UnsafeMutableRawPointer
     ) throws(LogError) -> OpaquePointer {
       var made: OpaquePointer?
-      // SAFETY: libnats makes the options, and copies each string that it is given. Pointers to what is passed to a
-      // call are valid within it.
+      // SAFETY: libnats makes the options, and copies the strings passed to it. Pointers to arguments are valid within
+      // the call.
       unsafe natsOptions_Create(&made)
       guard let made = unsafe made else { throw .unavailable("libnats could not be initialized.") }
       var failure: LogError?
       func set(_ what: String, _ status: natsStatus) {
         if status != NATS_OK, failure == nil { failure = .refused("\(what): \(error(status, "the options"))") }
       }
-      // SAFETY: the copies of the names live until they are freed behind the call.
+      // SAFETY: the copies of the names are freed after the call that reads them.
       var names = unsafe servers.map { unsafe UnsafePointer<CChar>(strdup($0)) }
       set("servers", unsafe natsOptions_SetServers(made, &names, Int32(names.count)))
       unsafe names.forEach { unsafe free(UnsafeMutablePointer(mutating: $0)) }
@@ -423,7 +421,8 @@
         }
         if let name = tls.hostname { set(name, unsafe natsOptions_SetExpectedHostname(made, name)) }
       }
-      // SAFETY: the context is the inbox, retained until the last of these has been called, behind which is no other.
+      // SAFETY: the context is the inbox, which is retained until the closed callback. That is the last one of the
+      // three.
       set(
         "reconnecting",
         unsafe natsOptions_SetReconnectedCB(

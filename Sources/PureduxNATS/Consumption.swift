@@ -1,10 +1,10 @@
 #if NATS
   import PureduxLog
 
-  /// What a reader has been sent, and whether it is still sent everything: a pure state machine.
+  /// A reader's received entries, and whether its consumer still sends everything: a pure state machine.
   ///
-  /// A consumer numbers what it sends. Where one is missing, or nothing is heard any more, a new consumer is made,
-  /// which begins behind what has come.
+  /// A consumer numbers its messages. If a number is missing, or nothing is heard, a new consumer continues after the
+  /// last received entry.
   struct Consumption {
     enum Step {
       case records([LogRecord], after: UInt64)
@@ -12,37 +12,32 @@
       case wait
     }
 
-    /// The last position that has come.
     private var position: UInt64
-    /// The last position that was handed out.
     private(set) var handedOut: UInt64
     private var records: [LogRecord] = []
-    /// About how many bytes those have.
     private var bytes = 0
-    /// What the present consumer's messages come under; nil where a new one has to be made.
+    /// The number of the present consumer. If nil, a new consumer is needed.
     private(set) var token: UInt64?
     private var abandoned: [UInt64] = []
-    /// The last number that the present consumer has sent.
     private var number: UInt64 = 0
-    /// What the server waits for an answer to, before it sends more.
+    /// The subject of the server's pending flow control request. The server sends no more until it is answered.
     private var question: String?
     private var heard: ContinuousClock.Instant?
-    /// Since when nothing has come though there is more.
+    /// The time since which existing entries have not arrived.
     private var behind: ContinuousClock.Instant?
 
-    /// How many consumers in a row were alive, and said that they had sent everything, but sent none of the existing
-    /// entries.
+    /// The number of consecutive consumers that claimed to have sent everything, but sent none of the existing entries.
     private(set) var starvations = 0
-    /// Whether the present consumer has said that it has sent everything, though more is known.
+    /// Whether the present consumer claims to have sent everything, although more entries exist.
     private var isIdle = false
-    /// Whether the servers have said that the present consumer is made.
+    /// Whether the servers have confirmed the present consumer.
     private var isMade = false
-    /// How long existing entries may take to arrive: twice as long with each consumer that has sent nothing, as a slow
-    /// connection is no reason to begin anew again and again.
+    /// How long existing entries may take to arrive. It doubles with each consumer that sent nothing, as a slow
+    /// connection is not helped by new consumers.
     private var arrivalLimit = Consumption.shortestArrival
     private static let shortestArrival = Duration.seconds(1)
 
-    /// After how many entries, or bytes, who waits is woken though more is right behind.
+    /// Batch size after which a waiting reader is woken, even if more entries are about to arrive.
     private static let batchCount = 256
     private static let batchBytes = 256 << 10
 
@@ -51,7 +46,7 @@
       handedOut = position
     }
 
-    /// A consumer is being made that begins behind what has come.
+    /// Begins a new consumer after the last received entry.
     mutating func begin(_ token: UInt64, at now: ContinuousClock.Instant) {
       lose()
       self.token = token
@@ -62,20 +57,19 @@
       (isMade, isIdle) = (false, false)
     }
 
-    /// The servers have made it. From now on it is to be heard.
+    /// The servers have confirmed the consumer. It must be heard from now on.
     mutating func made(_ token: UInt64, at now: ContinuousClock.Instant) {
       guard token == self.token else { return }
       isMade = true
       heard = now
     }
 
-    /// Something is missing, or may be: a new consumer is needed.
+    /// Abandons the present consumer, as a message is or may be missing.
     mutating func lose() {
       if let token { abandoned.append(token) }
       token = nil
     }
 
-    /// What nobody listens to any more.
     mutating func takeAbandoned() -> [UInt64] {
       defer { abandoned = [] }
       return abandoned
@@ -83,7 +77,6 @@
 
     enum Effect { case nothing, hasQuestion, hasRecords, isLost }
 
-    /// Takes in what has come.
     mutating func take(_ message: Inbox.Message, under token: UInt64, at now: ContinuousClock.Instant) -> Effect {
       guard token == self.token else { return .nothing }
       heard = now
@@ -95,12 +88,12 @@
           return .isLost
         }
         guard let reply else {
-          // The heartbeat of an idle consumer. All its messages have arrived, as they keep their order.
+          // The heartbeat of an idle consumer. All its messages have arrived, as their order is kept.
           if lastSent == number, behind != nil { isIdle = true }
           return .nothing
         }
         question = reply
-        // The server sends no more until what waits has been handed out.
+        // The server sends no more until the received entries are delivered.
         return records.isEmpty ? .hasQuestion : .hasRecords
       case .entry(let place):
         guard place.number == number + 1 else {
@@ -115,20 +108,19 @@
         position = place.position
         records.append(LogRecord(position: position, bytes: message.bytes))
         bytes += message.bytes.count
-        // Where more is right behind, who waits is not woken for each.
+        // If more is about to arrive, the reader is not woken for each entry.
         let isEnough = place.pending == 0 || records.count >= Self.batchCount || bytes >= Self.batchBytes
         return isEnough ? .hasRecords : .nothing
       }
     }
 
-    /// Whether something waits to be handed out.
     var hasRecords: Bool { !records.isEmpty }
 
-    /// What the server waits for an answer to, where what has come has been handed out: otherwise it waits, so that
-    /// what has not been is bounded.
+    /// The flow control request, once all entries are delivered. Until then it stays unanswered, which bounds the
+    /// buffer.
     mutating func takeQuestion() -> String? { records.isEmpty ? question.take() : nil }
 
-    /// What is to be done next. What is handed out at a time has about so many bytes.
+    /// The next step. One step delivers about `limit` bytes.
     mutating func next(bytes limit: Int = 1 << 20) -> Step {
       if !records.isEmpty {
         var (count, bytes) = (0, 0)
@@ -146,9 +138,9 @@
       return token == nil ? .makeConsumer(after: position) : .wait
     }
 
-    /// Time has gone on. True where a new consumer is needed now, as nothing is heard or what is there does not come.
+    /// Returns whether a new consumer is needed, because of silence or because existing entries do not arrive.
     ///
-    /// - Parameter known: A position at which there is an entry.
+    /// - Parameter known: A position that has an entry.
     mutating func look(at now: ContinuousClock.Instant, known: UInt64, silence: Duration) -> Bool {
       guard token != nil, isMade, let heard else { return false }
       if known > position, records.isEmpty { behind = behind ?? now } else { behind = nil }

@@ -3,24 +3,22 @@
   import PureduxLog
   import Synchronization
 
-  /// What consumers' messages are for.
+  /// Receives the messages of consumers.
   protocol InboxReader: AnyObject, Sendable {
     func received(_ message: Inbox.Message, under token: UInt64)
-    /// Called from time to time.
+    /// Called every quarter of a second.
     func look(at now: ContinuousClock.Instant)
-    /// It gets no more, and ends behind what it has.
+    /// Called when no more messages will arrive. The reader ends after those it has received.
     func fail(_ error: LogError)
   }
 
-  /// What comes to a connection: answers to requests, each of which is under a number, and entries for readers, each of
-  /// whose consumers has a number, too.
+  /// The receivers of a connection's messages. Each request, and each consumer of a reader, has a number.
   final class Inbox: Sendable {
-    /// What comes.
     struct Message: Sendable {
       enum Kind: Sendable, Equatable {
         case answer
         case entry(Subjects.Place)
-        /// What a server says of itself: 503 for nobody who would answer, 100 for a consumer's heartbeat or question.
+        /// A server's status: 503 if nobody answers, 100 for a consumer's heartbeat or flow control request.
         case status(Int, reply: String?, lastSent: UInt64?)
       }
 
@@ -43,7 +41,7 @@
       var onClose: (@Sendable () -> Void)?
     }
 
-    /// What begins the names of its subjects and consumers.
+    /// The prefix of this connection's subjects and consumers.
     private let name = "puredux-" + String(UInt64.random(in: .min ... .max), radix: 36)
     private let receivers = LockedValue(Receivers())
     private let limit = Atomic(1 << 20)
@@ -51,20 +49,19 @@
     var pattern: String { "_INBOX." + name + ".*" }
     var messageLimit: Int { limit.load(ordering: .relaxed) }
 
-    /// The name of the consumer whose messages come under a number.
     func consumer(_ token: UInt64) -> String { name + "-" + String(token) }
     func subject(_ token: UInt64) -> String { "_INBOX." + name + "." + String(token) }
     func setMessageLimit(_ bytes: Int) { limit.store(bytes, ordering: .relaxed) }
     func onClose(_ body: @escaping @Sendable () -> Void) { receivers.withLock { $0.onClose = body } }
 
-    // MARK: Who waits
+    // MARK: Receivers
 
     func expect(within limit: Duration, _ answer: @escaping Answer) -> UInt64 {
       let deadline = ContinuousClock.now + limit
       return add(.answer(answer, deadline: deadline))
     }
 
-    /// What comes under the number goes to a reader, for as long as that exists.
+    /// Passes messages under the returned number to a reader while it exists.
     func add(_ reader: any InboxReader) -> UInt64 { add(.reader(WeakReader(reader: reader))) }
 
     private func add(_ receiver: Receiver) -> UInt64 {
@@ -76,7 +73,7 @@
     }
 
     func remove(_ token: UInt64) {
-      // What is removed is released outside the lock.
+      // The receiver is released outside the lock.
       _ = receivers.withLock { $0.byToken.removeValue(forKey: token) }
     }
 
@@ -86,7 +83,7 @@
       }
     }
 
-    /// Nothing of what is waited for will come: who waits is told. Readers end.
+    /// Fails all pending requests, and ends all readers.
     func failAll(_ error: LogError) {
       let all = receivers.withLock { receivers in
         defer { receivers.byToken = [:] }
@@ -100,7 +97,7 @@
       }
     }
 
-    // MARK: What happens
+    // MARK: Events
 
     func received(_ message: Message, under token: UInt64) {
       let receiver = receivers.withLock { receivers -> Receiver? in
@@ -115,15 +112,14 @@
       }
     }
 
-    /// The connection is lost, and libnats makes another one. What has been sent meanwhile has not arrived.
+    /// The connection is lost, and libnats makes another one. Messages in flight were not delivered.
     func disconnected() { failAll(.unavailable("The connection was lost.")) }
 
-    /// libnats has closed the connection.
     func closed() {
       receivers.withLock { $0.onClose }?()
     }
 
-    /// From time to time: tells what has not been answered, and has readers look whether they still hear something.
+    /// Fails overdue requests, and has readers check for silence.
     func sweep() {
       let now = ContinuousClock.now
       let late = receivers.withLock { receivers in

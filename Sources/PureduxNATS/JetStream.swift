@@ -7,14 +7,14 @@
   import Puredux
   import PureduxLog
 
-  /// JetStream's interface of messages in JSON, as far as it is needed.
+  /// The subset of JetStream's JSON API that the log needs.
   final class JetStream: Sendable {
     let connection: Connection
     let stream: String
     private let answerLimit: Duration
     private let streams = LockedValue(Streams())
 
-    /// What is known of the two streams: what the subjects of the entries begin with, and how large messages may be.
+    /// The streams' properties: the subject prefix of the entries, and the message sizes.
     private struct Streams: Sendable {
       var prefix = ""
       var entryLimit = Int.max
@@ -27,7 +27,6 @@
       self.answerLimit = answerLimit
     }
 
-    /// The streams are there.
     func found(_ entries: StreamInfo, _ snapshots: StreamInfo) {
       func limit(_ info: StreamInfo) -> Int { info.config.maxMsgSize.flatMap { $0 > 0 ? Int($0) : nil } ?? .max }
       streams.withLock { streams in
@@ -37,22 +36,21 @@
       }
     }
 
-    /// How many bytes an entry, or a part of a snapshot, may have: without what a message has beside its bytes.
+    /// Size limits of an entry and of a snapshot's part: a message without its headers.
     var entryLimit: Int { min(connection.messageLimit, streams.withLock { $0.entryLimit }) - 1024 }
     var valueLimit: Int { min(connection.messageLimit, streams.withLock { $0.valueLimit }) - 1024 }
 
-    /// What the subjects of the entries begin with. Another stream of the same name has another one.
+    /// The subject prefix of the entries. Another stream of the same name has another prefix.
     var prefix: String { streams.withLock { $0.prefix } }
 
-    /// Throws where the stream is not the one that it was.
+    /// Throws if another stream has replaced this one.
     func checkIdentity() async throws(LogError) {
       guard try await info(of: stream).config.prefix != prefix else { return }
-      throw .damaged(position: 1, "There is another stream of the name \(stream) than there was.")
+      throw .damaged(position: 1, "The stream \(stream) was replaced by another one of the same name.")
     }
 
-    /// The stream that a bucket of that name is.
+    /// The stream that stores the bucket.
     var bucketStream: String { "KV_\(stream)-snapshots" }
-    /// The subject of a key in the bucket.
     func bucketSubject(_ key: String) -> String { "$KV.\(stream)-snapshots.\(key)" }
 
     // MARK: Requests
@@ -69,7 +67,6 @@
       return decoder
     }
 
-    /// What a server says that it could not do.
     struct Failure: Decodable, Sendable {
       var code: Int
       var errCode: Int?
@@ -79,7 +76,7 @@
       static let messageTooLarge = 10054
       static let noStream = 10059
       static let nameInUse = 10058
-      /// Somebody else has written to the key, or is doing so.
+      /// Another client has written to the key, or is writing.
       static let wrongLastSequence: Set = [10071, 10164]
 
       var error: LogError {
@@ -87,9 +84,9 @@
         switch errCode {
         // No room in the stream, in the account or on the server.
         case 10077 where text.contains("maximum"), 10122, 10047, 10023, 10028, 10002: return .full(text)
-        // A message, or a configuration, that is not taken; more than one replica on a single server.
+        // A message or configuration is rejected, or a single server is asked for several replicas.
         case 10054, 10052, 10074: return .refused(text)
-        // Not all servers are there yet.
+        // Not all servers are available yet.
         case 10005: return .unavailable(text)
         default: return code == 400 || code == 403 ? .refused(text) : .unavailable(text)
         }
@@ -110,7 +107,7 @@
       }
     }
 
-    /// Publishes something that is answered. Who waits is never cancelled: the answer comes, or its time is over.
+    /// Publishes a request. The wait ignores cancellation: it ends with an answer, or at the time limit.
     private func answer(
       _ subject: String, _ bytes: [UInt8], header: (name: String, value: String)? = nil
     ) async throws(LogError) -> [UInt8] {
@@ -130,9 +127,9 @@
       try decode(try await answer("$JS.API." + subject, encode(body)))
     }
 
-    /// Puts a message into a stream, and returns its position.
+    /// Appends a message to a stream, and returns its position.
     ///
-    /// - Parameter revision: Where the last message of the subject has to be, 0 for nowhere.
+    /// - Parameter revision: The required position of the subject's last message; 0 for no message.
     func put(_ subject: String, _ bytes: [UInt8], revision: UInt64? = nil) async throws(LogError) -> Answer<UInt64> {
       let header = revision.map { (name: "Nats-Expected-Last-Subject-Sequence", value: String($0)) }
       let answer: Answer<PublishAnswer> = try decode(try await answer(subject, bytes, header: header))
@@ -142,7 +139,7 @@
       }
     }
 
-    /// What is answered to an entry that is published. A position is found without decoding the whole answer.
+    /// The position in the answer to a published entry, found without decoding the whole answer.
     static func position(in answer: Inbox.Message) -> Result<UInt64, LogError> {
       if case .status(let status, _, _) = answer.kind {
         return .failure(.unavailable("Nobody answers for the stream (\(status))."))
@@ -153,8 +150,7 @@
       guard let failure = try? Self.decoder.decode(Envelope.self, from: Data(answer.bytes)).error else {
         return .failure(.unavailable("The answer cannot be read."))
       }
-      // Of a message only its size is refused for good; a stream that is sealed, or a right that is missing, may
-      // change.
+      // Only a message's size is refused for good. A sealed stream or a missing permission may change.
       if case .refused(let text) = failure.error, failure.errCode != Failure.messageTooLarge {
         return .failure(.unavailable(text))
       }
@@ -185,7 +181,7 @@
 
     struct Empty: Codable, Sendable {}
 
-    /// How a stream is made, and what one that is there is looked at for.
+    /// A stream's configuration: to create it, and to check an existing one.
     struct StreamConfiguration: Codable, Sendable {
       var name: String
       var subjects: [String]?
@@ -211,27 +207,27 @@
       var subjectTransform: Empty?
 
       static func entries(of stream: String, replicas: Int) -> StreamConfiguration {
-        // What tells it from a stream of that name that was here before: nothing that was meant for that comes into
-        // this one. A backup keeps it.
+        // Distinguishes this stream from an earlier one of the same name, so that late messages to that one do not
+        // enter. A backup keeps it.
         let identity = String(UInt64.random(in: .min ... .max), radix: 36)
         return StreamConfiguration(
           name: stream, subjects: ["\(stream).\(identity).*"], numReplicas: replicas)
       }
 
-      /// As the bucket of a key-value store that keeps one value for each key.
+      /// The configuration of a key-value bucket with one value per key.
       static func snapshots(of stream: String, replicas: Int) -> StreamConfiguration {
         StreamConfiguration(
           name: "KV_\(stream)-snapshots", subjects: ["$KV.\(stream)-snapshots.>"], maxMsgsPerSubject: 1,
           numReplicas: replicas, allowRollupHdrs: true, allowDirect: true)
       }
 
-      /// What the subjects of its messages begin with, if it is a stream of entries, or of a bucket.
+      /// The subject prefix, for a stream of entries or a bucket.
       var prefix: String? {
         subjects?.first { $0.hasPrefix(name + ".") && $0.hasSuffix(".*") || $0.hasPrefix("$KV.") }
           .map { String($0.dropLast()) }
       }
 
-      /// Why a stream that is there cannot be used in place of this.
+      /// The reason why an existing stream cannot be used.
       func objection(to other: StreamConfiguration) -> String? {
         if other.retention != "limits" { return "its retention is \(other.retention)" }
         if other.storage != "file" { return "it is kept in memory" }
@@ -245,12 +241,12 @@
         if other.noAck == true { return "it acknowledges nothing" }
         if other.sealed == true { return "it is sealed" }
         if let limit = other.maxMsgSize, limit > 0, limit < 4096 { return "it takes messages of \(limit) bytes only" }
-        if other.maxAge ?? 0 != 0 { return "it removes what is older than max_age" }
+        if other.maxAge ?? 0 != 0 { return "it removes messages older than max_age" }
         if other.maxMsgsPerSubject ?? -1 != maxMsgsPerSubject ?? -1 {
           return "max_msgs_per_subject is \(other.maxMsgsPerSubject ?? -1)"
         }
         let isBounded = other.maxMsgs ?? -1 > 0 || other.maxBytes ?? -1 > 0
-        if isBounded, other.discard != "new" { return "it removes what is old when it is full" }
+        if isBounded, other.discard != "new" { return "it removes old messages when it is full" }
         if other.prefix == nil { return "it has no subjects of the form \(name).*" }
         return nil
       }
@@ -264,7 +260,7 @@
       try await request("STREAM.INFO.\(stream)", Empty(), for: StreamInfo.self).get()
     }
 
-    /// Makes a stream where it is not there.
+    /// Returns a stream's properties. Creates the stream if it does not exist.
     @discardableResult func ensure(
       _ configuration: StreamConfiguration, making: Bool = true
     ) async throws(LogError) -> StreamInfo {
@@ -273,7 +269,6 @@
       if case .failure(let failure) = info, failure.errCode == Failure.noStream {
         if !making { throw .refused("There is no stream \(name).") }
         info = try await request("STREAM.CREATE.\(name)", configuration, for: StreamInfo.self)
-        // Somebody else was first.
         if case .failure(let failure) = info, failure.errCode == Failure.nameInUse {
           info = try await request("STREAM.INFO.\(name)", Empty(), for: StreamInfo.self)
         }
@@ -289,7 +284,6 @@
 
     struct StoredMessage: Decodable, Sendable {
       var seq: UInt64
-      /// None where the message is empty.
       var data: Data?
     }
 
@@ -301,12 +295,12 @@
       var nextBySubj: String?
     }
 
-    /// The last message of a subject, as the stream's leader has it.
+    /// A subject's last message, according to the stream's leader.
     func last(of subject: String, in stream: String) async throws(LogError) -> StoredMessage? {
       try await message(MessageRequest(lastBySubj: subject), in: stream)
     }
 
-    /// The first message of a subject from a position on.
+    /// A subject's first message at or after a position.
     func first(of subject: String, from position: UInt64, in stream: String) async throws(LogError) -> StoredMessage? {
       try await message(MessageRequest(seq: position, nextBySubj: subject), in: stream)
     }
@@ -322,7 +316,7 @@
       var seq: UInt64?
     }
 
-    /// Removes the messages of a subject before a position, or all.
+    /// Removes a subject's messages before a position, or all of them.
     func purge(_ subject: String, before position: UInt64? = nil, in stream: String) async throws(LogError) {
       _ = try await request(
         "STREAM.PURGE.\(stream)", Purge(filter: subject, seq: position), for: Empty.self
@@ -339,7 +333,7 @@
         var lastSeq: UInt64
       }
       var state: State
-      /// How many subjects there are; none from servers that leave out those that do not fit.
+      /// The number of subjects. Nil from servers that do not page.
       var total: Int?
     }
 
@@ -355,8 +349,8 @@
       try await info(of: pattern, in: stream).state
     }
 
-    /// Some of the subjects that have messages, in order, from a place in that order on: a server gives 100,000 at a
-    /// time. And how many there are.
+    /// A page of the subjects that have messages, in order, from an offset on; and the number of all subjects. A server
+    /// sends 100,000 per page.
     func page(
       of pattern: String, from offset: Int, in stream: String
     ) async throws(LogError) -> (subjects: [String], total: Int) {
@@ -365,12 +359,12 @@
       return (subjects, info.total ?? 0)
     }
 
-    /// The subjects that have messages, as far as they fit into one answer.
+    /// The subjects that have messages, limited to one page.
     func subjects(_ pattern: String, in stream: String) async throws(LogError) -> [String] {
       try await state(of: pattern, in: stream).subjects.map { Array($0.keys) } ?? []
     }
 
-    /// How many entries a subject has, and the last position that the stream has given to any.
+    /// A subject's number of entries, and the last position of the whole stream.
     func entries(of subject: String) async throws(LogError) -> (count: Int, last: UInt64) {
       let state = try await state(of: subject, in: stream)
       return (state.subjects?[subject] ?? 0, state.lastSeq)
@@ -401,8 +395,8 @@
 
     private struct ConsumerInfo: Decodable, Sendable { var numPending: UInt64? }
 
-    /// Has the messages of a subject, or of all that a pattern fits, sent to another one: once, in order, until nobody
-    /// listens there for a while. Returns how many there are now.
+    /// Creates a consumer that sends the messages of a subject or pattern to the target: once, in order, until the
+    /// target has no listener for a while. Returns the number of existing messages.
     @discardableResult func consume(
       _ subject: String, of stream: String, from position: UInt64, as name: String, to target: String,
       heartbeat: Duration
@@ -411,7 +405,7 @@
       let configuration = ConsumerConfiguration(
         name: name, deliverSubject: target, optStartSeq: max(1, position), idleHeartbeat: nanoseconds,
         inactiveThreshold: nanoseconds * 5, filterSubject: subject)
-      // A message goes to a subject, and not to a pattern.
+      // A pattern cannot be a part of the request's subject.
       let place = subject.contains("*") ? "" : "." + subject
       return try await request(
         "CONSUMER.CREATE.\(stream).\(name)\(place)",
@@ -419,7 +413,7 @@
       ).get().numPending ?? 0
     }
 
-    /// Nobody waits for a consumer any more.
+    /// Deletes an abandoned consumer.
     func drop(_ name: String, of stream: String) {
       connection.publish("$JS.API.CONSUMER.DELETE.\(stream).\(name)")
     }

@@ -2,18 +2,17 @@
   import Puredux
   import PureduxLog
 
-  /// Reads the values of all keys of the bucket that a pattern fits, by one consumer: a shell around `Consumption`, as
-  /// `Reader` is. The bucket has one message of each key.
+  /// Reads the values of all of the bucket's keys that match a pattern, by one consumer: a shell around `Consumption`,
+  /// like `Reader`. The bucket has one message for each key.
   final class LastValues: InboxReader {
     private struct State: Sendable {
       var consumption = Consumption(after: 0)
       var failure: LogError?
-      /// How many are still to come; nil until that is known.
+      /// The number of values that have not arrived; nil until it is known.
       var pending: UInt64?
-      /// When something came last.
       var heard = ContinuousClock.now
-      /// After how long a silence it is asked anew how many there are: they may have been removed meanwhile. Twice as
-      /// long each time, as a slow connection is no reason to begin anew again and again.
+      /// The silence after which a new consumer counts the values again, as some may have been removed. It doubles each
+      /// time, as a slow connection is not helped by new consumers.
       var silence = Duration.seconds(2)
     }
 
@@ -42,8 +41,7 @@
       }
     }
 
-    /// The next ones; nil where there are no more, or the task is cancelled. One that is written meanwhile may come
-    /// again.
+    /// The next values. Nil at the end, or if the task is cancelled. A value that is written meanwhile may be repeated.
     func next() async throws(LogError) -> [LogRecord]? {
       while !Task.isCancelled {
         let count = arrivals.count
@@ -78,7 +76,7 @@
       state.withLock { state in
         state.heard = made
         state.consumption.made(token, at: made)
-        // Otherwise the last one that comes says so: it may have come before this.
+        // Otherwise the last value says so, and may have arrived before this.
         if pending == 0 { state.pending = 0 }
       }
     }

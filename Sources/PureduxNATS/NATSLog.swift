@@ -2,70 +2,69 @@
   import Puredux
   public import PureduxLog
 
-  /// Logs on a NATS cluster: all trees in one JetStream stream, each under a subject of its own, for stores on any
-  /// number of machines.
+  /// Logs on a NATS cluster, for stores on any number of machines. Each tree is a subject of one JetStream stream.
   ///
   ///     let log = try await NATSLog(servers: ["nats://10.0.0.1:4222", "nats://10.0.0.2:4222", "nats://10.0.0.3:4222"])
   ///     let board = try await RootStore(following: log["boards/17"], initialState: Board()) { $0.apply($1) }
   ///
-  /// **What is safe.** An entry that is told to be appended is in the memory of most of the stream's replicas, and on
-  /// their disks if the servers run with `sync_interval: always` in their `jetstream` section. Without that, NATS may
-  /// lose what it has acknowledged, and change the order of the last entries, when most of the servers die at once; it
-  /// cannot be asked for from here. NATS 2.10 or later is needed.
+  /// NATS 2.10 or later is required.
   ///
-  /// **When servers die** the log takes and delivers nothing until the others have agreed, some seconds; then all goes
-  /// on by itself, by another server if need be. `head()` is what the stream's leader says: for some seconds one that
-  /// is cut off from the others can say what was before.
+  /// **Durability.** An acknowledged entry is in the memory of most of the stream's replicas, and on their disks if the
+  /// servers' `jetstream` section has `sync_interval: always`. A client cannot request that. Without it, NATS may lose
+  /// acknowledged entries and reorder the last ones if most servers die at once.
   ///
-  /// **Truncation** removes entries ten seconds after it was asked for; if this process ends before, they go with the
-  /// next truncation. A reader that has not come to them yet gets them until then, and is told afterwards that they are
-  /// gone (`LogError.truncated`). The last entry always stays. A position that is not one of the tree's entries
-  /// truncates nothing.
+  /// **Server failures.** Until the other servers agree, for some seconds, the log accepts and delivers nothing. It
+  /// then continues by itself, through another server if necessary. `head()` is answered by the stream's leader. For
+  /// some seconds, a leader that is cut off from the other servers may return an old position.
   ///
-  /// **What others remove** from the stream is found by who needs it, and by all where nothing is left of a tree
-  /// (`LogError.damaged`): it is noted in the bucket that a tree has entries, and with which it begins. That is looked
-  /// at when a log has no entries; before a reader hands one out, if it has not looked in the last five seconds; and
-  /// twice a minute. To look takes one round trip; with the first entry of a tree two more.
+  /// **Truncation** purges entries ten seconds after the call, or at the next truncation if this process ends earlier.
+  /// A reader that has not reached the entries receives them until then, and afterwards throws `LogError.truncated`.
+  /// The last entry always stays. A position that is not one of the tree's entries truncates nothing.
   ///
-  /// One connection serves all trees, with about six threads in the whole process. No call to libnats is made on the
-  /// cooperative pool, and JetStream is spoken by its own messages: libnats' functions for it wait for the answer, and
-  /// have a thread for each subscription.
+  /// **Loss.** If entries were removed from the stream by other means, a reader that needs them throws
+  /// `LogError.damaged`. If a tree has no entry left, every reader does. To detect this, the bucket notes each tree's
+  /// first entry. A reader checks the note twice a minute, and before it delivers entries if its last check is more
+  /// than five seconds old. An empty log checks it as well. A check takes one round trip, and three more at a tree's
+  /// first entry.
+  ///
+  /// One connection serves all trees, with about six threads in the whole process. libnats is never called on the
+  /// cooperative thread pool. JetStream is used through its messages, as libnats' own functions for it block and need a
+  /// thread per subscription.
   public final class NATSLog: LogDirectory {
-    /// How the stream is made, and the servers are spoken to.
+    /// Settings of the stream and the connection.
     public struct Options: Sendable {
-      /// The stream in which the trees are: letters, digits, `-` and `_`. It is made where it is not there, with the
-      /// subjects `<stream>.<a number of its own>.*`; the snapshots are in the bucket `<stream>-snapshots`.
+      /// The name of the stream: letters, digits, `-` and `_`. A new stream has the subjects `<stream>.<a number of its
+      /// own>.*`. Snapshots are in the bucket `<stream>-snapshots`.
       public var stream = "puredux"
-      /// Whether the stream is made where it is not there. Without it that is refused: for a tool that only looks.
+      /// Whether a missing stream is created. If false, `init` throws `.refused` instead: for tools that only read.
       public var makesStream = true
-      /// On how many servers the stream is, if it is made here: 1 to 5. One is for trying things out.
+      /// The replicas of a stream that is created here, 1 to 5. One is for experiments.
       public var replicas = 3
-      /// What the client proves who it is with.
+      /// The client's credentials.
       public var credentials = Credentials.none
-      /// What TLS is used with. It is used without this, too, for servers that are named `tls://…`, with the system's
+      /// The certificates for TLS. Without them, TLS is still used for servers named `tls://…`, with the system's
       /// certificates.
       public var tls: TLS?
-      /// For how long the first connection, and the stream, are tried before `init` throws; an answer that is waited
-      /// for then may take `answerLimit` longer. Less than zero counts as zero, and more than a hundred years as that;
-      /// so it does for the next.
+      /// How long `init` tries to connect and to find or create the stream. A request in progress then may take
+      /// `answerLimit` longer. Both limits are clamped to between zero and a hundred years.
       public var connectLimit = Duration.seconds(10)
-      /// What a server has not answered after that long is `.unavailable`.
+      /// The time after which an unanswered request fails with `.unavailable`.
       public var answerLimit = Duration.seconds(5)
-      /// How often the servers say that there is nothing new: between a tenth of a second and a minute. A reader that
-      /// has not heard anything for 2.5 times as long begins anew.
+      /// The interval of the servers' heartbeats while nothing is new: between a tenth of a second and a minute. A
+      /// reader that receives nothing for 2.5 intervals starts a new consumer.
       public var heartbeat = Duration.seconds(2)
-      /// How long a truncation waits.
+      /// The delay between a truncation and its purge.
       var truncationGrace = Duration.seconds(10)
-      /// For how long a reader hands out entries without looking whether some are missing: half of that.
+      /// How long a reader delivers entries without checking for missing ones: half of `truncationGrace`.
       var lossCheck = Duration.seconds(5)
-      /// After how long without a look it looks though nothing comes.
+      /// The interval of an idle reader's checks for missing entries.
       var idleCheck = Duration.seconds(30)
 
       /// The defaults.
       public init() {}
     }
 
-    /// What a client proves to the servers who it is with.
+    /// The credentials of a client.
     public struct Credentials: Sendable, Hashable {
       enum Kind: Hashable {
         case none
@@ -77,10 +76,10 @@
 
       let kind: Kind
 
-      /// Nothing: the servers let everybody in.
+      /// No credentials, for servers that admit every client.
       public static let none = Credentials(kind: .none)
 
-      /// A name and a password.
+      /// A user name and a password.
       public static func user(_ name: String, password: String) -> Credentials {
         Credentials(kind: .user(name, password: password))
       }
@@ -88,27 +87,27 @@
       /// A token that the servers know.
       public static func token(_ token: String) -> Credentials { Credentials(kind: .token(token)) }
 
-      /// A file of credentials, as `nsc` writes it: a JWT and its key.
+      /// A credentials file as written by `nsc`: a JWT and its key.
       public static func file(_ path: String) -> Credentials { Credentials(kind: .file(path)) }
 
-      /// The public key of an NKey, and the file of its seed.
+      /// The public key of an NKey, and the path of its seed file.
       public static func nkey(_ key: String, seedFile: String) -> Credentials {
         Credentials(kind: .nkey(key, seedFile: seedFile))
       }
     }
 
-    /// Paths of files in PEM form.
+    /// Certificates for TLS, as paths of PEM files.
     public struct TLS: Sendable, Hashable {
-      /// The certificates that are trusted; those of the system by default.
+      /// The trusted certificates; by default the system's.
       public var trusted: String?
-      /// One's own certificate, and those that it is signed with, where the servers ask for one.
+      /// The client's certificate and its chain, if the servers require one.
       public var certificate: String?
-      /// The key of that certificate.
+      /// The private key of `certificate`; by default it is read from that file.
       public var key: String?
-      /// The name in the server's certificate, where it is not the one that is connected to.
+      /// The host name in the server's certificate, if it differs from the name in the address.
       public var hostname: String?
 
-      /// With the system's certificates, and none of one's own, where nothing else is said.
+      /// Creates TLS settings. By default, the system's certificates are trusted and the client has none.
       public init(
         trusted: String? = nil, certificate: String? = nil, key: String? = nil, hostname: String? = nil
       ) {
@@ -120,22 +119,20 @@
     }
 
     let jetStream: JetStream
-    /// Asks the servers on behalf of all stores that wait for them.
     let probe: Probe
     let options: Options
     let heartbeat: Duration
-    /// How many summaries are being saved.
     private let savings = LockedValue(0)
     private let saved = Arrivals()
 
-    /// Connects, and makes the stream where it is not there.
+    /// Connects to a cluster, and creates the stream if it does not exist.
     ///
     /// - Parameters:
-    ///   - servers: Some servers of the cluster, each by its host, with the port where that is not 4222; the others are
-    ///     learned from them.
-    ///   - options: How the stream is made, and the servers are spoken to.
-    /// - Throws: `LogError.unavailable` where no server, or not most of them, can be reached within `connectLimit`;
-    ///   `.refused` where the options or the servers' names are wrong, or a stream is there that removes entries by
+    ///   - servers: Some hosts of the cluster, each with a port unless that is 4222. The other servers are learned from
+    ///     them.
+    ///   - options: Settings of the stream and the connection.
+    /// - Throws: `LogError.unavailable` if no majority of the servers can be reached within `connectLimit`; `.refused`
+    ///   if the options or addresses are invalid, or an existing stream is unsuitable, as one that removes entries by
     ///   itself.
     public init(servers: [String], options: Options = Options()) async throws(LogError) {
       var options = options
@@ -179,19 +176,19 @@
       }
     }
 
-    /// The log of a tree. Asks nothing of the servers until it is used. If the log has no entry then, the bucket gets a
-    /// value that marks it as used. The value stays until the tree is removed.
+    /// The log of a tree. Contacts no server until it is used. If the log is empty then, a mark in the bucket says that
+    /// the tree is in use, until it is removed.
     ///
-    /// - Parameter key: Any text: up to 1,000 bytes, where signs other than ASCII letters, digits, `-` and `_` count as
-    ///   three. A longer one is refused when the log is used (`LogError.refused`). Texts that are equal are one key,
+    /// - Parameter key: Any text of up to 1,000 bytes, where each byte other than an ASCII letter, digit, `-` or `_`
+    ///   counts as three. A longer key is refused when the log is used (`LogError.refused`). Equal texts are one key,
     ///   however their accents are written.
     public subscript(key: String) -> any OrderedLog { NATSTree(of: key, in: self) }
 
-    /// Closes the connection, when the summaries that stores have written at their end are saved, or it is known that
-    /// they cannot be: whoever follows one of the logs is told that it is unavailable, for good. Shut the stores down
-    /// first. Without this call it is closed when nobody holds the log, or one of its trees, any more.
+    /// Closes the connection, once the summaries of ended stores are saved or have failed. Every follower then gets
+    /// `LogError.unavailable`, for good. Shut the stores down first. Without this call, the connection closes when the
+    /// log and its trees are released.
     public func close() async {
-      // In a task that nobody cancels.
+      // Not cancelled with the caller's task.
       await Task {
         while true {
           let count = saved.count
@@ -202,7 +199,7 @@
       await jetStream.connection.close()
     }
 
-    /// Does something that who closes the log waits for.
+    /// Runs work that `close` waits for.
     func saving(_ body: @escaping @Sendable () async -> Void) {
       savings.withLock { $0 += 1 }
       Task.detached { [self] in
@@ -212,16 +209,15 @@
       }
     }
 
-    /// In the order of their names on the servers, of which 100,000 are asked for and are in memory at a time; beside
-    /// them are the names of those keys of which a tree has been removed.
+    /// Lists keys in the order of their names on the servers. Up to 100,000 names are fetched and in memory at a time,
+    /// and the names of all keys of which a tree was removed.
     public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> {
       struct Found: Sendable {
         var pages = Pages()
-        /// The last one first.
+        /// In reverse order.
         var keys: [String] = []
-        /// The names of the keys of which a tree has been removed.
         var removed: Set<String>?
-        /// The names of the listed keys whose notes of removals are damaged.
+        /// The listed keys whose removal notes are damaged.
         var damaged: Set<String> = []
         var isWhole = false
       }
@@ -251,14 +247,14 @@
       }
     }
 
-    /// In the order in which they were saved, sent by one consumer of the bucket. In memory are what the servers send
-    /// ahead, the keys that have come, and the names of those of which a tree has been removed. The summary of a
-    /// tree whose removals cannot be read is left out.
+    /// Lists summaries in the order in which they were saved, by one consumer of the bucket. In memory are the server's
+    /// read-ahead, the listed keys, and the names of the keys of which a tree was removed. A summary is left out if its
+    /// tree's removal note cannot be read.
     public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
       struct Found: Sendable {
-        /// The last one first.
+        /// In reverse order.
         var summaries: [LogSummary] = []
-        /// One that is saved anew meanwhile comes once more.
+        /// Keys already listed: a summary saved during the listing is sent again.
         var keys: Set<String> = []
         var removed: Set<String>?
       }
@@ -270,7 +266,7 @@
           let known = found.withLock { $0.removed }
           let removed = if let known { known } else { try await removedNames() }
           guard let records = try await values.next() else { return nil }
-          // Taken out, so that they are not copied for each batch.
+          // Moved out of the lock, so that no batch copies the keys.
           var now = found.withLock { found in
             defer { found.keys = [] }
             return Found(keys: found.keys, removed: removed)
@@ -288,8 +284,8 @@
       }
     }
 
-    /// Whether the tree of a summary has not been removed. If the note of the removals is damaged, nobody knows which
-    /// of a key's summaries is the present tree's: they are left out, as a removed tree's could hide it.
+    /// Whether a summary is of the present tree. If the removal note is damaged, that cannot be told, and all of the
+    /// key's summaries are left out.
     private func isThere(_ stored: Bucket.StoredSummary, _ removed: Set<String>) async throws(LogError) -> Bool {
       guard let name = Subjects.token(of: stored.key), removed.contains(name) else { return stored.number == 0 }
       do throws(LogError) {
@@ -300,7 +296,6 @@
       }
     }
 
-    /// The names of the keys of which a tree has been removed.
     private func removedNames() async throws(LogError) -> Set<String> {
       var (names, pages) = (Set<String>(), Pages())
       while true {
@@ -319,34 +314,37 @@
       }
     }
 
-    /// The key of a tree that there is, if it begins with a text.
+    /// The key of an existing tree, if it begins with a prefix.
     private func key(
       of token: some StringProtocol, _ removed: Set<String>, _ prefix: String, _ damaged: inout Set<String>
     ) async throws(LogError) -> String? {
       guard let (base, number) = Subjects.parts(ofToken: token), let key = Subjects.key(ofToken: base),
         key.isKey(beginningWith: prefix)
       else { return nil }
-      // What is left of one that is removed goes later. An older version's name may be that of another spelling.
+      // A removed tree's entries are purged later. A name by an older version may be of another spelling.
       let name = Subjects.token(of: key.composed) ?? base
       guard removed.contains(name) else { return number == 0 ? key : nil }
       do throws(LogError) {
         return try await Bucket(jetStream, token: name).removals().removed == number ? key : nil
       } catch {
-        // Opening the log reports the damage.
+        // Opening the log will report the damage.
         guard error.isDamage else { throw error }
         return damaged.insert(name).inserted ? key : nil
       }
     }
 
-    /// Notes in the bucket that the tree is removed, unless nobody has used it. From then on the key names a new tree,
-    /// under another name. Then an entry that says so is appended to the old one, behind which nobody reads, whoever
-    /// follows it, and what lies before that is purged, as are the snapshots; that entry, and what others had on their
-    /// way, ten seconds later. Who dies before that leaves it to whoever uses the key next. A process that does not know
-    /// yet that the tree is gone may be told that an entry was appended, which is nobody's.
+    /// Removes the tree of a key, unless nobody has used it.
+    ///
+    /// The removal is first noted in the bucket: from then on, the key names a new tree, under another name. A final
+    /// entry is then appended to the old tree, at which its readers stop. Earlier entries and snapshots are purged. Ten
+    /// seconds later, the final entry and entries that were in flight are purged. If this process dies before that, the
+    /// key's next user completes the removal.
+    ///
+    /// A process that does not know of the removal yet may get an acknowledgement for an entry of no tree.
     public func remove(_ key: String) async throws(LogError) { try await NATSTree(of: key, in: self).remove() }
 
-    /// Makes the stream and the bucket for the snapshots, where they are not there. Tries as long as it may: servers
-    /// that have just started agree on nothing yet.
+    /// Creates the stream and the snapshots' bucket if they do not exist. Retries until the deadline, as servers that
+    /// have just started have not agreed yet.
     private func prepare(until deadline: ContinuousClock.Instant) async throws(LogError) {
       while true {
         do {
@@ -368,7 +366,7 @@
   }
 
   extension LogError {
-    /// Whether it may be otherwise later.
+    /// Whether a retry may succeed.
     var isPassing: Bool {
       if case .unavailable = self { true } else { false }
     }

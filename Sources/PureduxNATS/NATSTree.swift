@@ -2,26 +2,24 @@
   import Puredux
   import PureduxLog
 
-  /// The log of one tree on a cluster: a subject of the stream, and keys of the bucket.
+  /// The log of one tree on a cluster: one subject of the stream, and keys of the bucket.
   final class NATSTree: LogOfEngine, ProbedLog, SnapshotStore, SummaryStore {
     private struct Known: Sendable {
-      /// The last position that there is an entry at, as far as is known here.
       var position: UInt64 = 0
-      /// What shows that the log is not what it was.
+      /// The error that ends this log for good, once it is found.
       var damage: LogError?
     }
 
-    /// What is to be there of a log that has had entries.
+    /// The entries that must exist, once a log has had any.
     struct Extent: Equatable, Sendable {
-      /// How far it is truncated: entries up to there may have been removed.
+      /// Entries up to this position may have been purged.
       var truncated: UInt64
-      /// The first entry behind that.
       var first: UInt64
-      /// The very first entry that there was, where that is known.
+      /// The tree's very first entry, if known.
       var start: UInt64?
 
-      /// Whether nothing is missing behind a position, if this is the first entry that is left. What is removed, by
-      /// whomever, is always all that lies before some entry.
+      /// Whether no entry after a position is missing, if `left` is the stream's first entry. Every removal takes all
+      /// entries before some entry.
       func isWhole(behind position: UInt64, beginningWith left: UInt64) -> Bool {
         left <= max(position, start ?? 0) || (position >= truncated && left <= first)
       }
@@ -29,27 +27,24 @@
 
     private typealias Append = (entry: [UInt8], outcome: @Sendable (Result<UInt64, LogError>) -> Void)
 
-    /// What the tree is called.
     private struct Naming: Sendable {
-      /// Nil until that is known.
       var token: String?
-      /// How many trees of the key have been removed before it.
+      /// The number of trees of the key that were removed before this one.
       var number: UInt64 = 0
-      /// What is appended before that is known, and whether somebody finds out.
+      /// Appends that wait for the name, and whether a task is finding it out.
       var waiting: [Append] = []
       var isAsking = false
     }
 
-    /// The last entry of a tree that is removed, behind which nobody reads. An older version takes it for one of a
-    /// newer format, and stops there.
+    /// The last entry of a removed tree, at which readers stop. Older versions stop as well, as at a newer format.
     static let end: [UInt8] = [0x50, 0x44, 0x58, 0xFF] + Array("removed".utf8)
 
     let owner: NATSLog
     var engine: NATSLog { owner }
     var probe: Probe { owner.probe }
     private let key: String
-    /// The names of the key's first tree: one, and those that older versions may have given it, where the key can be
-    /// spelled in several ways. None where the key is too long.
+    /// The possible names of the key's first tree: its own, and those that older versions gave to other spellings.
+    /// Empty if the key is too long.
     private let tokens: [String]
     private let naming = LockedValue(Naming())
     private let knowledge = LockedValue(Known())
@@ -71,18 +66,18 @@
 
     private func named() throws(LogError) -> String {
       guard let token = naming.withLock({ $0.token }) else {
-        throw .unavailable("It is not known yet what the log is called.")
+        throw .unavailable("The name of the log's tree is not known yet.")
       }
       return token
     }
 
-    /// Finds out what the tree is called, once, and throws where it has been removed since.
+    /// Finds out the tree's name, once. Throws if the tree has been removed since.
     func learn() async throws(LogError) {
       if damage == .removed { throw .removed }
       if naming.withLock({ $0.token != nil }) { return }
       let base = try base()
       let removals = try await Bucket(jetStream, token: base).removals()
-      // Who removed it has died, or is still waiting for what others may have on their way.
+      // The remover died, or still waits for entries that are in flight.
       for number in removals.cleared..<max(removals.cleared, removals.removed) { try await finishRemoval(of: number) }
       let number = removals.removed
       let token = number > 0 ? Subjects.token(base, number: number) : try await spelling() ?? base
@@ -93,7 +88,7 @@
       }
     }
 
-    /// The spelling of the key under which there are entries.
+    /// The spelling's name that has entries.
     private func spelling() async throws(LogError) -> String? {
       guard tokens.count > 1 else { return nil }
       var found: [String] = []
@@ -115,25 +110,23 @@
     var snapshots: (any SnapshotStore)? { self }
     var summaries: (any SummaryStore)? { self }
 
-    // MARK: What is known
+    // MARK: Known positions and damage
 
     var known: UInt64 { knowledge.withLock { $0.position } }
     var damage: LogError? { knowledge.withLock { $0.damage } }
 
-    /// There is an entry at that position.
     func saw(_ position: UInt64) { knowledge.withLock { $0.position = max($0.position, position) } }
 
-    /// The tree has been removed.
     func noteRemoved() { knowledge.withLock { $0.damage = .removed } }
 
-    /// Throws where a message is the end of a tree that was removed.
+    /// Throws if a message is the final entry of a removed tree.
     private func entry(_ message: JetStream.StoredMessage?) throws(LogError) -> JetStream.StoredMessage? {
       guard let data = message?.data, data.elementsEqual(Self.end) else { return message }
       noteRemoved()
       throw .removed
     }
 
-    /// Throws where the tree has been removed: to be asked where less is there than there should be.
+    /// Throws if the tree has been removed. Called if fewer entries are found than expected.
     private func checkRemoval() async throws(LogError) {
       let removals = try await Bucket(jetStream, token: base()).removals()
       guard removals.removed > naming.withLock({ $0.number }) else { return }
@@ -141,7 +134,7 @@
       throw .removed
     }
 
-    /// Throws where the stream is not the one that it was when the log was opened.
+    /// Throws if the stream is not the one that was opened.
     func checkIdentity() async throws(LogError) {
       do {
         try await jetStream.checkIdentity()
@@ -151,12 +144,12 @@
       }
     }
 
-    /// An entry was given a position, and was behind another one when it was published. Returns what that shows.
+    /// Notes an append's position. Returns damage if it is not after the last position known before.
     private func appended(at position: UInt64, behind before: UInt64) -> LogError? {
       knowledge.withLock { known in
         if position <= before, known.damage == nil {
           known.damage = .damaged(
-            position: position, "The log has lost entries: what was appended behind \(before) is at \(position).")
+            position: position, "The log has lost entries: an entry appended after \(before) is at \(position).")
         }
         known.position = max(known.position, position)
         return known.damage
@@ -185,7 +178,6 @@
       if asks { Task.detached { await self.publishWaiting() } }
     }
 
-    /// Appends what was given before it was known where it belongs, and what comes meanwhile.
     private func publishWaiting() async {
       let learned = await result { () async throws(LogError) in try await self.learn() }
       while true {
@@ -199,7 +191,7 @@
           switch (learned, token) {
           case (.success, let token?): publish(append, to: token)
           case (.failure(let error), _): append.outcome(.failure(error))
-          case (.success, nil): append.outcome(.failure(.unavailable("It is not known what the log is called.")))
+          case (.success, nil): append.outcome(.failure(.unavailable("The name of the log's tree is not known.")))
           }
         }
       }
@@ -228,10 +220,10 @@
       let subject = try subject()
       var head = try entry(try await jetStream.last(of: subject, in: stream))?.seq ?? 0
       if head == 0 {
-        // The caller may be about to follow the tree: a removal before the first entry finds this note, and tells it.
+        // `remove` finds a tree without entries by this note, and ends it for its followers.
         try await bucket().noteOpening()
         _ = try await checkEntries(behind: 0)
-        // A server whose files are damaged may know entries, and no last one: a log that has any does not end at 0.
+        // A server with damaged files may find entries but no last one. A log with entries never has the head 0.
         if let first = try entry(try await jetStream.first(of: subject, from: 1, in: stream))?.seq {
           head = try entry(try await jetStream.last(of: subject, in: stream))?.seq ?? 0
           guard head >= first else {
@@ -243,24 +235,24 @@
       return head
     }
 
-    // MARK: What is missing
+    // MARK: Missing entries
 
     func extent() async throws(LogError) -> Extent? { try await bucket().extent() }
 
-    /// Throws where entries behind a position are missing, or all are: the last one always stays. Notes that there are
-    /// entries where that is not noted yet: so nobody commits one of which a later loss would not show.
+    /// Throws if an entry after a position is missing, or if no entry is left: the last one always stays. Notes the
+    /// tree's first entry if that is not noted yet, so that a later loss of committed entries is detected.
     ///
-    /// What was received before this call, and continues at that position, has no gap if this returns.
+    /// If this returns, entries that were received before the call and continue at the position have no gap.
     ///
-    /// - Returns: How far the log was truncated: behind that nothing is removed within the time that truncations wait.
+    /// - Returns: How far the log was truncated. Entries after it are not purged within the truncation delay.
     func checkEntries(behind position: UInt64) async throws(LogError) -> UInt64 {
       try await learn()
       let subject = try subject()
-      // What changes meanwhile is there at a second look.
+      // A second look resolves changes between the requests.
       for _ in 0..<2 {
         async let noted = result { () async throws(LogError) in try await self.extent() }
-        // The entry at the position, which shows that none behind it is gone. It was sent a moment ago; the first one
-        // may be large.
+        // An entry at the position proves that none after it is missing. It was just sent; the first entry may be
+        // large.
         let nearest = try entry(try await jetStream.first(of: subject, from: max(1, position), in: stream))?.seq
         var extent = try await noted.get()
         if let extent, nearest == position { return extent.truncated }
@@ -272,9 +264,9 @@
           if try await isEmpty(extent) { throw loss(behind: position, nil) }
           continue
         }
-        // Read once more where it does not agree: it may have changed before the entries did.
+        // The note is read again, as it may have changed before the entries did.
         if !(extent?.isWhole(behind: position, beginningWith: first) ?? false) {
-          // What a process that has missed a removal writes there begins no tree.
+          // A late entry of a process that missed the removal must not begin a tree.
           try await checkRemoval()
           extent = try await bucket().begin(with: first)
         }
@@ -282,16 +274,16 @@
         guard !extent.isWhole(behind: position, beginningWith: first) else { return extent.truncated }
         throw position < extent.truncated ? .truncated(first: first) : loss(behind: position, first)
       }
-      // Of servers that have not caught up with each other. Who asked tries again later.
-      throw .unavailable("The stream counts entries of the log \(key), and shows none.")
+      // The servers disagree for now. The caller retries.
+      throw .unavailable("The stream counts entries of the log \(key), but shows none.")
     }
 
-    /// Whether the log has no entry left of those that there were; false where one has come meanwhile.
+    /// Whether no entry of the log is left. False if an entry has arrived meanwhile.
     private func isEmpty(_ extent: Extent) async throws(LogError) -> Bool {
       let state = try await jetStream.entries(of: subject())
       guard state.count == 0 else { return false }
-      // A stream never forgets how far it was, so that these servers have not been there yet; or never again, where an
-      // older backup was restored.
+      // A stream never forgets its last position. These servers have not reached it yet, or never will after an older
+      // backup was restored.
       if state.last < extent.first {
         throw .unavailable("The stream ends at \(state.last), and the log has had an entry at \(extent.first).")
       }
@@ -318,7 +310,7 @@
     func truncate(through position: UInt64) async throws(LogError) {
       try await learn()
       let subject = try subject()
-      // The last entry stays, as the head's position; and what is no entry's position says nothing of what is missing.
+      // The last entry stays, as it carries the head. A position without an entry does not identify the next entry.
       guard position > 0, position < .max,
         try await jetStream.first(of: subject, from: position, in: stream)?.seq == position,
         let first = try entry(try await jetStream.first(of: subject, from: position + 1, in: stream))?.seq
@@ -340,7 +332,7 @@
       let truncated = try await extent()?.truncated ?? 0
       guard let first, at == position || position <= truncated else { throw .notErasable(position) }
       try await bucket().truncate(through: position, to: first)
-      // Who reads may have looked a moment ago whether something is missing, and would not see that this is.
+      // A reader that has just checked for losses would not notice this one: wait until its check has expired.
       do {
         try await Task.sleep(for: owner.options.truncationGrace)
       } catch {
@@ -370,7 +362,7 @@
       try await bucket().save(snapshot, replacing: { () async throws(LogError) in try await self.head() })
     }
 
-    // MARK: The summary
+    // MARK: Summary
 
     func kept() async throws(LogError) -> LogSummary? {
       try await learn()
@@ -392,7 +384,7 @@
 
     // MARK: Removal
 
-    /// Removes the tree: it is as soon as that is noted, and then the rest of it goes.
+    /// Notes the removal, which takes effect with that, and purges the tree's data.
     func remove() async throws(LogError) {
       try await learn()
       let hasEntries = try await jetStream.last(of: subject(), in: stream) != nil
@@ -402,14 +394,14 @@
       try await finishRemoval(of: number)
     }
 
-    /// Tells those who follow a tree that is removed, and removes what there is of it; later also what was on its way.
+    /// Ends a removed tree for its followers, and purges its data; entries in flight are purged after the delay.
     private func finishRemoval(of number: UInt64) async throws(LogError) {
       let base = try base()
       let names = number == 0 ? tokens : [Subjects.token(base, number: number)]
       for token in names {
         let subject = jetStream.prefix + token
         let last = try await jetStream.last(of: subject, in: stream)
-        // A tree without entries has the first name.
+        // A tree without entries uses the first name.
         if last != nil || token == names.first {
           let ended = last.flatMap { $0.data?.elementsEqual(Self.end) == true ? $0.seq : nil }
           let end = if let ended { ended } else { try await jetStream.put(subject, Self.end).get() }
@@ -427,7 +419,7 @@
           }
           try await Bucket(jetStream, token: base).noteRemoval(of: number, isCleared: true)
         } catch {
-          // Who uses the key next does it.
+          // The key's next user does this.
         }
       }
     }

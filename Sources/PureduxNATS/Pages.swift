@@ -1,27 +1,26 @@
 #if NATS
   import PureduxLog
 
-  /// Names that come page by page, in order, while some come and go.
+  /// Reads sorted names page by page, while names are added and removed.
   struct Pages: Sendable {
-    /// Names from a place in their order on, and how many there are.
     typealias Fetch = @Sendable (_ offset: Int) async throws(LogError) -> (names: [String], total: Int)
 
     private var offset = 0
     private var last: String?
     private var isWhole = false
 
-    /// The next names; empty where there are no more. Each that is there all the while comes once.
+    /// The next names; empty at the end. A name that exists all the while is returned once.
     mutating func next(_ fetch: Fetch) async throws(LogError) -> [String] {
       while !isWhole {
         let (names, total) = try await fetch(offset)
-        // Where one before this page has gone, others may have moved from it to a page that has come.
+        // A name before this page was removed, and others may have moved from it to an earlier page.
         if offset > 0, let last, names.first.map({ Self.precedes(last, $0) }) ?? true {
           offset = 0
           continue
         }
         let new = names.drop { name in last.map { !Self.precedes($0, name) } ?? false }
         isWhole = offset + names.count >= total
-        // The next page begins with the last name of this one.
+        // Pages overlap by one name, which shows whether names have moved.
         offset += max(1, names.count - 1)
         last = new.last ?? last
         if !new.isEmpty { return Array(new) }

@@ -7,12 +7,11 @@
     private struct State: Sendable {
       var consumption: Consumption
       var failure: LogError?
-      /// Whether there has been a consumer.
       var hasConsumed = false
-      /// When it was last found that nothing is missing, and how far the log was truncated then.
+      /// The last time that no entry was missing, and the log's truncated position then.
       var checked: ContinuousClock.Instant?
       var truncated: UInt64 = 0
-      /// When that was last asked for, or the reader made.
+      /// The last check for missing entries, or the reader's creation.
       var looked = ContinuousClock.now
 
       func isIdle(at now: ContinuousClock.Instant, _ options: NATSLog.Options) -> Bool {
@@ -36,7 +35,7 @@
 
     private var jetStream: JetStream { tree.owner.jetStream }
 
-    /// Has the servers forget the consumers that nobody listens to any more. They would by themselves, after a while.
+    /// Deletes abandoned consumers. The servers would delete them as well, after a while.
     private func dropAbandoned() {
       let connection = jetStream.connection
       for token in state.withLock({ $0.consumption.takeAbandoned() }) {
@@ -45,7 +44,7 @@
       }
     }
 
-    /// The next entries; nil where the task is cancelled.
+    /// The next entries; nil if the task is cancelled.
     func next() async throws(LogError) -> [LogRecord]? {
       while !Task.isCancelled {
         let count = arrivals.count
@@ -87,7 +86,7 @@
 
     private func makeConsumer(after position: UInt64) async throws(LogError) {
       try await tree.learn()
-      // After a silence the stream may be another one.
+      // After a silence, another stream may have replaced this one.
       if state.withLock({ $0.hasConsumed }) { try await tree.checkIdentity() }
       let connection = jetStream.connection
       let token = connection.subscribe(self)
@@ -101,7 +100,7 @@
       } catch {
         state.withLock { $0.consumption.lose() }
         dropAbandoned()
-        // Whatever it is, it may be otherwise later.
+        // Every failure here may be temporary.
         throw .unavailable("\(error)")
       }
       let made = ContinuousClock.now
@@ -111,10 +110,10 @@
       }
     }
 
-    /// Throws where entries behind a position are missing: before what has come behind it is handed out.
+    /// Throws if an entry after a position is missing. Called before the entries after it are delivered.
     ///
-    /// What is truncated is removed later than it is noted, by twice the time that this holds for. So it is enough to
-    /// look from time to time; but not where entries that are still to come may be removed at any moment.
+    /// A truncation is noted twice `lossCheck` before its purge, so an occasional check is enough. Entries that are
+    /// already truncated may be purged at any moment, and are checked each time.
     private func checkEntries(behind position: UInt64, isIdle: Bool = false) async throws(LogError) {
       let now = ContinuousClock.now
       let isDue = state.withLock { state in
@@ -127,7 +126,7 @@
       state.withLock { ($0.checked, $0.truncated) = (now, truncated) }
     }
 
-    /// From time to time also when nothing comes. A server that does not answer then is no reason to end.
+    /// Checks an idle log from time to time. An unavailable server does not end the reader.
     private func checkInSilence() async throws(LogError) {
       let (isDue, position) = state.withLock { ($0.isIdle(at: .now, tree.owner.options), $0.consumption.handedOut) }
       guard isDue else { return }
@@ -161,7 +160,7 @@
         )
       }
       if isLost { dropAbandoned() }
-      // What was right behind may not come.
+      // The entries that the batch waits for may not arrive.
       if isLost || hasRecords || isIdle || tree.damage != nil { arrivals.notify() }
     }
 

@@ -1,14 +1,14 @@
 #if NATS
   import PureduxLog
 
-  /// How keys are written in subjects.
+  /// Encodes keys as subjects.
   enum Subjects {
     static func isName(_ text: String) -> Bool {
       !text.isEmpty && text.utf8.count <= 200 && text.utf8.allSatisfy(isPlain)
     }
 
-    /// The names of a tree: that of its key as texts are compared, and those that older versions may have made of the
-    /// same key as it was spelled.
+    /// The possible names of a key's tree: that of its composed form, and those that older versions gave to other
+    /// spellings.
     static func tokens(of key: String) -> [String] {
       var tokens: [String] = []
       for spelling in [key.composed, key, key.decomposed] {
@@ -17,7 +17,7 @@
       return tokens
     }
 
-    /// A key as one part of a subject, which is a key of a bucket, too; none where it is too long.
+    /// A key as one token of a subject, which is also valid in a bucket's key. Nil if it is too long.
     static func token(of key: String) -> String? {
       var token = "k"
       for byte in key.utf8 {
@@ -30,10 +30,9 @@
       return token.utf8.count <= 1001 ? token : nil
     }
 
-    /// The name of the tree of a key after so many of that key have been removed.
+    /// The name of a key's tree after `number` trees of the key were removed.
     static func token(_ base: String, number: UInt64) -> String { number == 0 ? base : "\(base)/\(number)" }
 
-    /// The name of a tree without its number, and that.
     static func parts(ofToken token: some StringProtocol) -> (base: String, number: UInt64)? {
       let parts = token.split(separator: "/", omittingEmptySubsequences: false)
       guard parts.count > 1 else { return (String(token), 0) }
@@ -41,7 +40,6 @@
       return (String(parts[0]), number)
     }
 
-    /// The key whose name that is, without a number.
     static func key(ofToken token: String) -> String? {
       guard token.first == "k" else { return nil }
       var bytes: [UInt8] = []
@@ -59,29 +57,29 @@
       return self.token(of: key) == token ? key : nil
     }
 
-    /// The number behind the last dot of a subject.
+    /// The number after a subject's last dot.
     static func lastNumber(of subject: some BidirectionalCollection<CChar>) -> UInt64? {
       let digits = subject.reversed().prefix { 0x30...0x39 ~= $0 }
       guard !digits.isEmpty, digits.count < 20 else { return nil }
       return digits.reversed().reduce(0) { $0 &* 10 &+ UInt64($1 - 0x30) }
     }
 
-    /// Where an entry is.
+    /// An entry's metadata from its consumer.
     struct Place: Equatable {
-      /// In its stream.
+      /// The position in the stream.
       var position: UInt64
-      /// Among those that its consumer has sent.
+      /// The number among the consumer's messages.
       var number: UInt64
-      /// How many more its consumer is about to send.
+      /// The number of messages that the consumer has yet to send.
       var pending: UInt64
     }
 
-    /// Reads the subject that one would acknowledge an entry under:
-    /// `$JS.ACK.<stream>.<consumer>.<deliveries>.<position>.<number>.<time>.<pending>`, with two parts more, behind
-    /// `ACK`, where the server has a domain.
+    /// Parses the subject for an entry's acknowledgement:
+    /// `$JS.ACK.<stream>.<consumer>.<deliveries>.<position>.<number>.<time>.<pending>`. With a domain, two more tokens
+    /// follow `ACK`.
     static func place(in subject: some Sequence<CChar>) -> Place? {
       var (index, part, number) = (0, 0, UInt64(0))
-      // The numbers that the parts from the sixth on end with.
+      // The trailing numbers of the tokens 5 to 8 and 10, counted from zero.
       var numbers: (UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0)
       for character in subject {
         if index < acknowledging.count, CChar(bitPattern: acknowledging[index]) != character { return nil }
@@ -107,14 +105,13 @@
       return part > 9 ? Place(position: numbers.2, number: numbers.3, pending: numbers.4) : nil
     }
 
-    /// The number behind a text in bytes, which is not looked for where another text is there.
+    /// The number after a text in bytes. Nil if `other` is in the bytes.
     static func number(behind text: String, in bytes: [UInt8], unless other: String) -> UInt64? {
       guard place(of: other, in: bytes) == nil, let start = place(of: text, in: bytes) else { return nil }
       let digits = bytes[start...].drop { $0 == UInt8(ascii: " ") }.prefix { 0x30...0x39 ~= $0 }
       return digits.isEmpty ? nil : digits.reduce(0) { $0 &* 10 &+ UInt64($1 - 0x30) }
     }
 
-    /// Where a text ends.
     private static func place(of text: String, in bytes: [UInt8]) -> Int? {
       let text = Array(text.utf8)
       guard bytes.count >= text.count else { return nil }

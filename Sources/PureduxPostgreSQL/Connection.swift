@@ -10,24 +10,22 @@
   import Puredux
   import PureduxLog
 
-  /// A statement, and what it is given.
   struct Statement: Sendable {
     var text: String
     var parameters: [Parameter] = []
   }
 
-  /// The server's settings for a connection: the server itself ends a statement that waits for a lock, or whose caller
-  /// no longer waits. The settings are in the startup packet: a statement waits for the lock of a table while it is
-  /// planned, and its own settings do not apply by then.
+  /// The server's settings for a connection: the server ends a statement that waits for a lock, or that no caller waits
+  /// for. They are in the startup packet, as a statement waits for table locks while it is planned, before its own
+  /// settings apply.
   struct Settings: Sendable {
     /// In milliseconds.
     let lockTimeout: Int
-    /// In milliseconds; nil for the role's setting. It does not end the wait of a commit for a standby.
+    /// In milliseconds; nil for the role's setting. It does not end a commit's wait for a standby.
     let statementTimeout: Int?
 
     /// - Parameters:
-    ///   - answerLimit: How long a caller waits for an answer. The server gives up somewhat earlier, so that the caller
-    ///     gets its error.
+    ///   - answerLimit: How long a caller waits. The server gives up earlier, so that the caller gets its error.
     ///   - limitsStatements: Whether no caller waits longer than that for any statement.
     init(answerLimit: Duration, limitsStatements: Bool) {
       let milliseconds = min(max(0.1, answerLimit / .seconds(1)), 2_000_000) * 1000
@@ -35,7 +33,7 @@
       statementTimeout = limitsStatements ? Int(milliseconds * 0.9) : nil
     }
 
-    /// The server's warnings about a commit arrive, whatever the role or the connection string sets.
+    /// Warnings about a commit must arrive, whatever the role or the connection string sets.
     private var values: [(name: String, value: String)] {
       [("lock_timeout", "\(lockTimeout)"), ("client_min_messages", "warning")]
         + (statementTimeout.map { [("statement_timeout", "\($0)")] } ?? [])
@@ -43,68 +41,64 @@
 
     var options: String { values.map { "-c \($0.name)=\($0.value)" }.joined(separator: " ") }
 
-    /// The condition that the connection lacks at least one of the settings: a pooler may drop some of them.
+    /// A condition: the connection lacks one of the settings, as a pooler may drop them.
     var areMissing: String {
       let pairs = values.map { "('\($0.name)', '\($0.value)')" }.joined(separator: ", ")
       return "(SELECT count(*) FROM pg_catalog.pg_settings WHERE (name, setting) IN (\(pairs))) <> \(values.count)"
     }
 
-    /// Applies the settings to the transaction that contains this statement.
+    /// Applies the settings to its transaction.
     var statement: Statement {
       let calls = values.map { "set_config('\($0.name)', '\($0.value)', true)" }
       return Statement(text: "SELECT " + calls.joined(separator: ", "))
     }
   }
 
-  /// One connection of libpq, through its asynchronous functions: who calls waits at most as long as it says, on a
-  /// queue whose threads may wait.
-  // SAFETY: the pointer is what libpq has made; it is destroyed by `deinit` only, behind all else. libpq's functions
-  // are called by one thread at a time, as a connection is used by the blocks of its session's serial queue only.
+  /// One connection of libpq, through its asynchronous functions. Calls block up to a limit, on a queue whose threads
+  /// may wait.
+  // SAFETY: libpq made the pointer, and only `deinit` destroys it. libpq's functions are called by one thread at a
+  // time, as only blocks on the session's serial queue use a connection.
   @safe final class Connection: @unchecked Sendable {
-    /// What an answer is waited for with.
     struct Patience: Sendable {
-      /// How long a caller waits.
       var limit: Duration
-      /// Asked each time that such a time has passed without an answer, with the time in all: whether to wait on.
-      /// Otherwise the connection is given up.
+      /// Called after each `limit` without an answer, with the total time. If it returns false, the connection is
+      /// abandoned.
       var goesOn: (@Sendable (Duration) -> Bool)?
     }
 
-    /// What the server has said beside its answers.
     private final class Notices {
       var isUnreplicated = false
     }
 
     private let connection: OpaquePointer
     private let notices: Notices
-    /// Whose it is.
     let session: ObjectIdentifier
-    /// Whether nothing more can be asked.
+    /// Whether the connection cannot be used any more.
     private(set) var isBroken = false
-    /// Whether the next connection is better made to another server, if there is one: this one does not answer, lets
-    /// nobody have a row, or does not have what others had, as an old primary that others have left.
+    /// Whether the next connection should go to another host. This one does not answer, keeps a row locked, or lacks
+    /// entries, like an old primary after a failover.
     private(set) var isLeft = false
-    /// Which of the statements that were asked for together last the server has not taken, where it is one of them.
+    /// The index of the statement that the server refused in the last call, if it is one of the caller's.
     private(set) var refused: Int?
-    /// The statements that each transaction begins with; empty if a single statement needs no transaction of its own.
+    /// The first statements of each transaction. If empty, a single statement needs no explicit transaction.
     private var preamble: [Statement] = []
-    /// Whether the log has been opened: what a server refuses since then it may take later, as a password was changed,
-    /// say, or a right taken away. It was not told about an entry that there never will be one.
+    /// Whether the log has been opened. From then on a refusal counts as temporary, as passwords and privileges change;
+    /// it does not mean that an entry will never exist.
     var isOpened = false
 
     private init(_ connection: OpaquePointer, of session: ObjectIdentifier) {
       unsafe self.connection = connection
       self.session = session
       notices = Notices()
-      // SAFETY: libpq calls back with the pointer to the notices within its functions, and not after `PQfinish`, which
-      // `deinit` calls while the notices are still held.
+      // SAFETY: libpq calls back with the pointer only within its functions, and not after `PQfinish`. `deinit` calls
+      // that while the notices are still held.
       unsafe PQsetNoticeReceiver(
         connection,
         { context, result in
           guard let context = unsafe context, let result = unsafe result,
             let source = unsafe PQresultErrorField(result, diagnostic("R"))
           else { return }
-          // A commit that has not waited for its standby, as somebody has cancelled that, counts as done all the same.
+          // The commit's wait for its standby was cancelled, and yet the server reports success.
           if unsafe strcmp(source, "SyncRepWaitForLSN") == 0 {
             unsafe Unmanaged<Notices>.fromOpaque(context).takeUnretainedValue().isUnreplicated = true
           }
@@ -112,25 +106,25 @@
     }
 
     deinit {
-      // SAFETY: the last that is done with it.
+      // SAFETY: this is the last use of the pointer.
       unsafe PQfinish(connection)
     }
 
     // MARK: Connecting
 
-    /// Throws where libpq cannot read a connection string. What it says of that may have a password in it.
+    /// Throws if libpq cannot read a connection string. libpq's own message is not used, as it may contain a password.
     static func check(_ text: String) throws(LogError) {
-      // SAFETY: the options are libpq's, and are freed here; a message is not asked for.
+      // SAFETY: libpq made the options, which are freed here. No message is requested.
       guard let options = unsafe PQconninfoParse(text, nil) else {
         throw .refused(
           "libpq cannot read the connection string: it is neither postgresql://user@host/database nor "
-            + "host=… dbname=…, names an option that there is not, or has a sign that is to be written as %XX.")
+            + "host=… dbname=…, names an unknown option, or has a character that must be written as %XX.")
       }
       unsafe PQconninfoFree(options)
     }
 
-    /// Connects, and does not wait for longer than a limit. The connection string is read before the defaults of this
-    /// library, and each `host` of it is tried, beginning with the one of a number.
+    /// Connects within a limit. The connection string takes precedence over this library's defaults. Its hosts are
+    /// tried in turn, beginning with the one at an index.
     static func open(
       _ text: String, settings: Settings, beginningWith host: Int, for session: ObjectIdentifier, limit: Duration
     ) throws(LogError) -> Connection {
@@ -149,7 +143,7 @@
         try opened.connect(limit: limit)
         return opened
       } catch {
-        // A pooler refuses settings in the startup packet: each transaction begins with them.
+        // A pooler refuses settings in the startup packet. Each transaction then begins with them.
         guard Failure.isOfStartupParameter(error) else { throw error }
         let opened = try start(parameters, for: session)
         try opened.connect(limit: limit)
@@ -160,8 +154,7 @@
     private static func start(
       _ parameters: [(name: String, value: String)], for session: ObjectIdentifier
     ) throws(LogError) -> Connection {
-      // SAFETY: the copies live until they are freed behind the call, which keeps copies of its own. The arrays end
-      // with a null pointer each.
+      // SAFETY: the copies are freed after the call, which copies them. Both arrays end with a null pointer.
       var names = unsafe parameters.map { unsafe UnsafePointer(strdup($0.name)) } + [nil]
       var values = unsafe parameters.map { unsafe UnsafePointer(strdup($0.value)) } + [nil]
       defer {
@@ -174,10 +167,10 @@
       return unsafe Connection(connection, of: session)
     }
 
-    /// What libpq has read of the connection string, its services and the environment.
+    /// libpq's options, from the connection string, its services and the environment.
     private func options() -> [String: String] {
-      // SAFETY: the array is libpq's until it is freed here, ends with an option without a keyword, and all of it that
-      // is used is copied.
+      // SAFETY: libpq made the array, which ends with an option without a keyword, and is freed here. All used texts
+      // are copied.
       guard let options = unsafe PQconninfo(connection) else { return [:] }
       defer { unsafe PQconninfoFree(options) }
       var all: [String: String] = [:]
@@ -189,7 +182,7 @@
       return all
     }
 
-    /// The hosts, beginning with the one of a number; nil where there is one only.
+    /// The hosts, beginning with the one at an index. Nil if there is only one.
     private func hosts(beginningWith host: Int) -> [(name: String, value: String)]? {
       let options = options()
       var turned: [(name: String, value: String)] = []
@@ -203,55 +196,52 @@
       return turned.isEmpty ? nil : turned
     }
 
-    /// What the connection string says.
     private var ownLimit: Duration? {
       options()["connect_timeout"].flatMap { Int($0) }.flatMap { $0 > 0 ? .seconds(min($0, 1 << 20)) : nil }
     }
 
     private func connect(limit: Duration) throws(LogError) {
       let deadline = ContinuousClock.now + limit
-      // SAFETY: the connection is there, and its descriptor is asked for anew each time, as libpq says.
+      // SAFETY: the connection is valid until `deinit`. Its descriptor is requested before each wait, as libpq
+      // requires.
       if unsafe PQstatus(connection) == CONNECTION_BAD { throw connectionFailure() }
       var awaited = PGRES_POLLING_WRITING
       while awaited != PGRES_POLLING_OK {
         let isReady = wait(for: awaited == PGRES_POLLING_WRITING ? POLLOUT : POLLIN, until: deadline)
-        guard isReady else { throw .unavailable("\(place) has not let anybody in within \(limit).") }
+        guard isReady else { throw .unavailable("\(place) did not accept a connection within \(limit).") }
         awaited = unsafe PQconnectPoll(connection)
         if awaited == PGRES_POLLING_FAILED { throw connectionFailure() }
       }
       guard unsafe PQsetnonblocking(connection, 1) == 0 else { throw connectionFailure() }
     }
 
-    /// The server, as it may be shown.
     private var place: String {
-      // SAFETY: the texts are the connection's, and are copied.
+      // SAFETY: the texts belong to the connection, and are copied.
       let host = unsafe PQhost(connection).map { unsafe String(cString: $0) } ?? ""
       let port = unsafe PQport(connection).map { unsafe String(cString: $0) } ?? ""
       return host.isEmpty ? "The database" : host.hasPrefix("/") ? "The database at \(host)" : "\(host):\(port)"
     }
 
-    /// What the server, or libpq, has said last.
     private var message: String {
-      // SAFETY: the text is the connection's until its next call, and is copied.
+      // SAFETY: the text is valid until the connection's next call, and is copied.
       unsafe PQerrorMessage(connection).map { unsafe String(cString: $0) }.map(Failure.oneLine) ?? "no reason is known"
     }
 
     private func connectionFailure() -> LogError {
       isBroken = true
-      // SAFETY: the connection is there.
+      // SAFETY: the connection is valid until `deinit`.
       if unsafe PQconnectionNeedsPassword(connection) == 1 {
         return .refused("\(message). Give a password, in the connection string, in PGPASSWORD, or in a password file.")
       }
       return Failure.connecting(message)
     }
 
-    /// For waiting until something comes while nobody asks.
+    /// The descriptor, to wait for notifications.
     var descriptor: Int32 {
-      // SAFETY: the connection is there.
+      // SAFETY: the connection is valid until `deinit`.
       unsafe PQsocket(connection)
     }
 
-    /// False where the time has passed.
     private func wait(for events: Int32, until deadline: ContinuousClock.Instant) -> Bool {
       var waited = pollfd(fd: descriptor, events: Int16(events), revents: 0)
       while true {
@@ -259,19 +249,19 @@
         guard left > .zero else { return false }
         let (seconds, attoseconds) = left.components
         let milliseconds = min(seconds, 1000) * 1000 + attoseconds / 1_000_000_000_000_000 + 1
-        // SAFETY: one descriptor, in a variable that outlives the call.
+        // SAFETY: there is one descriptor, in a variable that outlives the call.
         let found = unsafe poll(&waited, 1, Int32(milliseconds))
         if found > 0 || (found < 0 && errno != EINTR) { return true }
       }
     }
 
-    // MARK: Asking
+    // MARK: Statements
 
     private static let begin = Statement(text: "BEGIN ISOLATION LEVEL READ COMMITTED")
 
-    /// Finds out whether each transaction has to set its isolation and limits itself. It has to if the role, the
-    /// database or the server has another default isolation, or if a pooler has dropped the settings of the startup
-    /// packet. In another isolation an append fails if it has waited for another append.
+    /// Finds out whether each transaction must set its isolation and limits. It must if the default isolation is
+    /// another one, in which an append fails after waiting for another append, or if a pooler has dropped the startup
+    /// settings.
     func checkSettings(_ settings: Settings, _ patience: Patience) throws(LogError) {
       let statement = Statement(
         text: """
@@ -285,7 +275,7 @@
       }
     }
 
-    /// Asks one thing, in a transaction of its own.
+    /// Runs one statement in a transaction of its own.
     func query(_ statement: Statement, _ patience: Patience) throws(LogError) -> Answer {
       if preamble.isEmpty { try ask(statement, patience) } else { try transaction([statement], patience)[0] }
     }
@@ -297,20 +287,21 @@
       var answer: Answer?
       var failure: LogError?
       while let next = try nextAnswer(patience) {
-        // The last of them is said behind the commit.
+        // A commit's failure is in the last answer.
         if let error = next.failure() { (failure, refused) = (error, 0) }
         answer = next
       }
       try checkCommit()
       if let failure { throw found(failure) }
-      guard let answer else { throw lost("The database has answered nothing.") }
+      guard let answer else { throw lost("The database sent no answer.") }
       return answer
     }
 
-    /// Asks several things in one transaction, in one journey to the server and back: all of them, or none.
+    /// Runs statements in one transaction, all or none, in one round trip.
     func transaction(_ statements: [Statement], _ patience: Patience) throws(LogError) -> [Answer] {
       (notices.isUnreplicated, refused) = (false, nil)
-      // SAFETY: the connection is there; nothing is under way on it, as each call reads all its answers.
+      // SAFETY: the connection is valid until `deinit`. No statement is in progress, as each call reads all its
+      // answers.
       guard unsafe PQenterPipelineMode(connection) == 1 else { throw lost(message) }
       let preamble = preamble.isEmpty ? [Self.begin] : preamble
       for statement in preamble + statements + [Statement(text: "COMMIT")] { try send(statement) }
@@ -356,7 +347,7 @@
 
     private func send(_ statement: Statement) throws(LogError) {
       let parameters = EncodedParameters(statement.parameters)
-      // SAFETY: libpq reads the parameters within the call, and copies them.
+      // SAFETY: libpq copies the parameters within the call.
       let isSent = unsafe parameters.withPointers { types, values, lengths, formats in
         unsafe PQsendQueryParams(
           connection, statement.text, Int32(lengths.count), types.baseAddress, values.baseAddress, lengths.baseAddress,
@@ -367,16 +358,16 @@
 
     private func flush(_ patience: Patience) throws(LogError) {
       try wait(patience, for: POLLIN | POLLOUT) { () throws(LogError) in
-        // SAFETY: the connection is there.
+        // SAFETY: the connection is valid until `deinit`.
         let left = unsafe PQflush(connection)
         if left < 0 { throw lost(message) }
         return left == 0
       }
     }
 
-    /// The next answer; nil at the end of those to one statement.
+    /// The next answer. Nil after the last answer to a statement.
     private func nextAnswer(_ patience: Patience) throws(LogError) -> Answer? {
-      // SAFETY: the connection is there. The result is the answer's, which frees it.
+      // SAFETY: the connection is valid until `deinit`. The answer frees the result.
       try wait(patience, for: POLLIN) { () throws(LogError) in unsafe PQisBusy(connection) == 0 }
       guard let result = unsafe PQgetResult(connection) else {
         if unsafe PQstatus(connection) == CONNECTION_BAD { throw lost(message) }
@@ -385,17 +376,17 @@
       return unsafe Answer(result)
     }
 
-    /// Waits until something is done, and takes in what comes meanwhile.
+    /// Waits until a condition holds, and reads incoming data meanwhile.
     private func wait(
       _ patience: Patience, for events: Int32, _ isDone: () throws(LogError) -> Bool
     ) throws(LogError) {
-      // SAFETY: the connection is there.
+      // SAFETY: the connection is valid until `deinit`.
       let isEncrypted = unsafe PQsslInUse(connection) == 1
       let begin = ContinuousClock.now
       var deadline = begin + patience.limit
       while try !isDone() {
-        // What has been deciphered, and is more than libpq had room for, does not show at the descriptor. Servers
-        // before 17 send little enough at a time; later ones, and whoever ends TLS before a server, do not.
+        // Deciphered data beyond libpq's buffer does not make the descriptor readable. Servers before 17 send small
+        // enough records; later ones, and TLS proxies, do not.
         let next = isEncrypted ? min(deadline, .now + .milliseconds(10)) : deadline
         if !wait(for: events, until: next), next == deadline {
           let waited = begin.duration(to: .now)
@@ -411,19 +402,18 @@
     }
 
     private func consume() throws(LogError) {
-      // SAFETY: the connection is there.
+      // SAFETY: the connection is valid until `deinit`.
       guard unsafe PQconsumeInput(connection) == 1 else { throw lost(message) }
     }
 
     // MARK: Failures
 
-    /// The connection is of no use any more.
     private func lost(_ text: String) -> LogError {
       isBroken = true
       return .unavailable(text)
     }
 
-    /// A server that takes nothing, as it has become a standby, or ends, is left for another one.
+    /// Marks the connection as unusable if the server has become a standby or is shutting down.
     private func found(_ failure: LogError) -> LogError {
       if case .unavailable = failure { isBroken = isBroken || Failure.isOfServer(failure) }
       if Failure.isLocked(failure), hosts(beginningWith: 1) != nil { isLeft = true }
@@ -434,11 +424,10 @@
 
     // MARK: Notifications
 
-    /// The texts of the notifications that have come.
     func notifications() throws(LogError) -> [String] {
       try consume()
       var texts: [String] = []
-      // SAFETY: each notification is freed here; its text is copied.
+      // SAFETY: each notification is freed here, and its text is copied.
       while let notification = unsafe PQnotifies(connection) {
         unsafe texts.append(String(cString: notification.pointee.extra))
         unsafe PQfreemem(notification)
@@ -447,10 +436,9 @@
     }
   }
 
-  /// The code of a field of an error, which libpq's header has as characters.
+  /// An error field's code: libpq's header defines these as characters.
   private func diagnostic(_ field: Unicode.Scalar) -> Int32 { Int32(field.value) }
 
-  /// What the server has answered to one statement.
   // SAFETY: the pointer is a result of libpq, which belongs to this object, is not changed, and is freed by `deinit`.
   // It does not leave the queue of its connection.
   @safe final class Answer {
@@ -460,28 +448,25 @@
 
     deinit { unsafe PQclear(result) }
 
-    /// How many rows it has.
     var count: Int { Int(unsafe PQntuples(result)) }
 
     /// The end of a transaction's answers.
     fileprivate var isSync: Bool { unsafe PQresultStatus(result) == PGRES_PIPELINE_SYNC }
 
-    /// Not looked at, as one before it has failed.
+    /// The statement was not run, as an earlier one failed.
     fileprivate var isSkipped: Bool { unsafe PQresultStatus(result) == PGRES_PIPELINE_ABORTED }
 
-    /// What was done.
     fileprivate var tag: String { unsafe PQcmdStatus(result).map { unsafe String(cString: $0) } ?? "" }
 
-    /// How many rows were changed.
     var changed: Int {
-      // SAFETY: the text is the result's, and is copied.
+      // SAFETY: the text belongs to the result, and is copied.
       unsafe PQcmdTuples(result).flatMap { unsafe Int(String(cString: $0)) } ?? 0
     }
 
     fileprivate func failure() -> LogError? {
       let status = unsafe PQresultStatus(result)
       if status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK { return nil }
-      // SAFETY: the texts are the result's, and are copied.
+      // SAFETY: the texts belong to the result, and are copied.
       func field(_ code: Unicode.Scalar) -> String? {
         unsafe PQresultErrorField(result, diagnostic(code)).map { unsafe String(cString: $0) }
       }
@@ -490,11 +475,12 @@
         code: field("C") ?? "", message: field("M") ?? Failure.oneLine(whole), detail: field("D"), hint: field("H"))
     }
 
-    /// The bytes of a value; none where it is null, or not there.
+    /// Passes the bytes of a value to a closure. Nil if the value is null or missing.
     private func value<Result>(
       _ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) -> Result
     ) -> Result? {
-      // SAFETY: within the result's bounds, which are looked at; the bytes are the result's, for the time of the call.
+      // SAFETY: the indices are checked against the result's bounds. The bytes belong to the result, and are valid
+      // during the call.
       let (row, column) = (Int32(row), Int32(column))
       guard unsafe PQntuples(result) > row, unsafe PQnfields(result) > column,
         unsafe PQgetisnull(result, row, column) == 0, let start = unsafe PQgetvalue(result, row, column)
@@ -502,10 +488,9 @@
       return unsafe body(UnsafeRawBufferPointer(start: start, count: Int(PQgetlength(result, row, column))))
     }
 
-    /// A number, of as many bytes as it has.
     func integer(_ row: Int, _ column: Int) -> Int64? {
       unsafe value(row, column) { bytes in
-        // From the sign on.
+        // The first byte has the sign.
         unsafe bytes.dropFirst().reduce(Int64(Int8(bitPattern: bytes.first ?? 0))) { $0 << 8 | Int64($1) }
       }
     }
@@ -518,18 +503,17 @@
       unsafe value(row, column) { unsafe String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Whether something is so.
     func isTrue(_ row: Int, _ column: Int) -> Bool { integer(row, column) == 1 }
   }
 
   extension EncodedParameters {
     typealias Pointers<Element> = UnsafeBufferPointer<Element>
 
-    /// Does something with what libpq wants to have of parameters.
+    /// Passes the parameters to a closure as libpq's arrays.
     fileprivate func withPointers<Result>(
       _ body: (Pointers<Oid>, Pointers<UnsafePointer<CChar>?>, Pointers<Int32>, Pointers<Int32>) -> Result
     ) -> Result {
-      // SAFETY: each value lies in the bytes, which are there for as long as the body runs.
+      // SAFETY: each value is in the bytes, which are valid while the body runs.
       unsafe bytes.withUnsafeBytes { bytes in
         let values = unsafe ranges.map { range in
           unsafe bytes.baseAddress.map { unsafe ($0 + range.lowerBound).assumingMemoryBound(to: CChar.self) }

@@ -1,9 +1,9 @@
 #if PostgreSQL
   import PureduxLog
 
-  /// What PostgreSQL's codes of errors mean for a log.
+  /// Maps PostgreSQL's errors to `LogError`.
   enum Failure {
-    /// In one line: what libpq says has several, and the place in the server's program.
+    /// Joins the lines of libpq's messages, without the location in the server's source.
     static func oneLine(_ text: String) -> String {
       let lines = text.split(whereSeparator: \.isNewline).map { line in
         String(line.drop(while: \.isWhitespace))
@@ -11,9 +11,9 @@
       return lines.filter { !$0.hasPrefix("LOCATION:") }.joined(separator: " ")
     }
 
-    /// What a connection was refused for. libpq has the code in the text only, where the server has said one.
+    /// The failure of a connection. libpq has the error code only in the message, if at all.
     static func connecting(_ message: String) -> LogError {
-      // Behind "FATAL", in the server's language.
+      // The code follows "FATAL", in the server's language.
       for range in message.ranges(of: ":  ") {
         let code = message[range.upperBound...].prefix(5)
         guard code.count == 5, code.allSatisfy({ $0.isASCII && ($0.isUppercase || $0.isNumber) }),
@@ -24,15 +24,15 @@
       return .unavailable(message)
     }
 
-    /// The codes are those of the appendix "PostgreSQL Error Codes" of its manual.
+    /// The codes are in the appendix "PostgreSQL Error Codes" of its manual.
     static func answered(code: String, message: String, detail: String?, hint: String?) -> LogError {
       var text = "PostgreSQL says \(code): \(message)"
       if let detail { text += " (\(detail))" }
       if let hint { text += " \(hint)" }
       switch code {
-      case "28P01": return .refused(text + ". Look at the user's name and password.")
+      case "28P01": return .refused(text + ". Check the user's name and password.")
       case "28000":
-        return .refused(text + ". The server's pg_hba.conf lets this user, or this address, in or does not.")
+        return .refused(text + ". The server's pg_hba.conf decides whether this user and this address may connect.")
       case "3D000": return .refused(text + ". An administrator creates the database.")
       case "42501":
         return .refused(
@@ -45,18 +45,18 @@
       case "3F000", "42P01", "42703", "42883":
         return .damaged(position: 0, text + ". The tables are not those of this version, or are gone.")
       case "23505":
-        return .damaged(position: 0, text + ". There are entries behind the end of the log.")
+        return .damaged(position: 0, text + ". There are entries after the head of the log.")
       default: break
       }
       switch code.prefix(2) {
-      // Connections, rollbacks, resources, what an operator does, and what a transaction of others does.
+      // Connections, rollbacks, resources, operators' actions, and other transactions' effects.
       case "08", "40", "53", "55", "57", "25", "": return .unavailable(text)
       case "XX", "58": return .unavailable(text)
       default: return .refused(text)
       }
     }
 
-    /// Whether a pooler has refused a connection for the settings in its startup packet.
+    /// Whether a pooler refused the settings in the startup packet.
     static func isOfStartupParameter(_ error: LogError) -> Bool {
       switch error {
       case .unavailable(let text), .refused(let text):
@@ -65,7 +65,7 @@
       }
     }
 
-    /// Whether the role may not do what a statement does.
+    /// Whether the role lacks a privilege.
     static func isOfRights(_ error: LogError) -> Bool {
       switch error {
       case .unavailable(let text), .refused(let text): text.contains("PostgreSQL says 42501")
@@ -73,12 +73,12 @@
       }
     }
 
-    /// Whether somebody has locked what a statement has waited for: perhaps a commit that waits for a standby in vain.
+    /// Whether a statement waited in vain for a lock, perhaps of a commit that waits for a standby.
     static func isLocked(_ error: LogError) -> Bool {
       if case .unavailable(let text) = error { text.contains("PostgreSQL says 55P03") } else { false }
     }
 
-    /// Whether another server, or the same one anew, may do what this one does not.
+    /// Whether another server, or a new connection, may succeed.
     static func isOfServer(_ error: LogError) -> Bool {
       guard case .unavailable(let text) = error, let range = text.firstRange(of: "PostgreSQL says ") else {
         return true
@@ -89,7 +89,7 @@
   }
 
   extension LogError {
-    /// The same, as what may be otherwise later.
+    /// The error as a temporary one.
     var passing: LogError { if case .refused(let text) = self { .unavailable(text) } else { self } }
   }
 #endif

@@ -2,8 +2,8 @@
   import Puredux
   import PureduxLog
 
-  /// What one reader of a tree knows: whether there may be more than it has, and what it need not ask for, as it was
-  /// appended here. A state machine under a lock.
+  /// One reader's view of a tree: whether more entries may exist, and entries appended by this process, which need not
+  /// be queried. A state machine under a lock.
   final class Feed: Sendable {
     enum Step: Equatable {
       case records([LogRecord])
@@ -12,16 +12,15 @@
     }
 
     private struct State: Sendable {
-      /// Up to where all has been handed out, or is ready.
       var position: UInt64
       var ready: [LogRecord] = []
       var readyBytes = 0
-      /// Whether there may be more, and whether that is being read.
+      /// Whether more entries may exist, and whether they are being read.
       var isBehind = true
       var isReading = false
     }
 
-    /// How many bytes are kept ready at most.
+    /// The size limit of the ready entries, in bytes.
     static let limit = 1 << 20
 
     let knowledge: Knowledge
@@ -33,7 +32,7 @@
       state = LockedValue(State(position: position))
     }
 
-    /// What is to be done next. After `read` one of the next two is called.
+    /// The next step. After `.read`, call `read` or `failed`.
     func next() -> Step {
       state.withLock { state in
         if !state.ready.isEmpty {
@@ -46,7 +45,6 @@
       }
     }
 
-    /// That much has been read, and is handed out; whether there is more behind it.
     func read(through position: UInt64?, hasMore: Bool) {
       state.withLock { state in
         state.isReading = false
@@ -55,7 +53,6 @@
       }
     }
 
-    /// Reading has failed.
     func failed() {
       state.withLock { state in
         state.isReading = false
@@ -63,13 +60,12 @@
       }
     }
 
-    /// There may be more.
     func wake() {
       state.withLock { $0.isBehind = true }
       arrivals.notify()
     }
 
-    /// Entries have been appended here, to the tree of a number, behind a position, and are in the log.
+    /// Takes entries that this process has appended after a position of a tree.
     func offer(_ entries: [[UInt8]], to id: Int64, behind base: UInt64) {
       guard knowledge.id == id else { return wake() }
       knowledge.saw(base + UInt64(entries.count))
@@ -89,10 +85,10 @@
       arrivals.notify()
     }
 
-    /// The tree of a number ends there: one that ends before what was handed out is looked at, too, and so is one that
-    /// has taken the place of this one's.
+    /// Compares the head of a tree with the reader's position. The reader also checks a head before its position, and a
+    /// tree that has replaced its own.
     ///
-    /// - Returns: Whether there is more than was known.
+    /// - Returns: Whether the head is news to the reader.
     func found(head: UInt64, of id: Int64) -> Bool {
       guard knowledge.id == id else {
         wake()

@@ -1,10 +1,9 @@
 #if PostgreSQL
   import Puredux
 
-  /// The readers of all trees of a log, for who finds that there is more.
+  /// The readers of all of a log's trees, to be woken when entries arrive.
   final class Followers: Sendable {
     private struct Followed: Sendable {
-      /// The number of the tree, where it is known.
       var id: Int64?
       var feeds: [ObjectIdentifier: Feed] = [:]
     }
@@ -29,7 +28,7 @@
       }
     }
 
-    /// The number of a tree is known: of one that has taken the place of another, too.
+    /// Notes a tree's number, also that of a tree that replaces another one.
     func learned(_ id: Int64, of key: String) {
       state.withLock { state in
         guard let known = state.followed[key], known.id != id else { return }
@@ -39,7 +38,7 @@
       }
     }
 
-    /// What is followed, for who asks how far it is.
+    /// The followed trees' numbers, and the keys of those without a known number.
     func targets() -> (ids: [Int64], keys: [String]) {
       state.withLock { state in
         (Array(state.keys.keys), state.followed.compactMap { $0.value.id == nil ? $0.key : nil })

@@ -2,26 +2,26 @@
   import Puredux
   import PureduxLog
 
-  /// What is known of one tree, for as long as somebody has its log.
+  /// The known facts about one tree, shared by all users of its log object.
   final class Knowledge: Sendable {
     private struct State: Sendable {
       var id: Int64?
-      /// The last position that there is an entry at, as far as is known here.
       var position: UInt64 = 0
-      /// The sessions whose servers were found to have less than that.
+      /// The sessions whose servers lack an entry at `position`.
       var suspicious: Set<ObjectIdentifier> = []
-      /// What shows that the log is not what it was.
+      /// The error that ends this log for good, once it is found.
       var damage: LogError?
     }
 
     private let state = LockedValue(State())
 
-    /// The number of the tree; nil until it is there.
+    /// The tree's number. Nil until it is known.
     var id: Int64? { state.withLock { $0.id } }
     var damage: LogError? { state.withLock { $0.damage } }
     var position: UInt64 { state.withLock { $0.position } }
 
-    /// The first number that is learned holds: who has a log has that tree's, and not that of one behind it.
+    /// Sets the tree's number unless one is known: a log object stays with its tree, even if another tree takes the
+    /// key.
     func learn(_ id: Int64) -> Int64 {
       state.withLock { state in
         state.id = state.id ?? id
@@ -29,7 +29,7 @@
       }
     }
 
-    /// There is an entry at that position, which a session may have been shown.
+    /// Notes that an entry exists at a position, and which session has seen it.
     func saw(_ position: UInt64, by session: ObjectIdentifier? = nil) {
       state.withLock { state in
         state.position = max(state.position, position)
@@ -44,11 +44,11 @@
       }
     }
 
-    /// A server says to a session where the log ends.
+    /// Checks the head that a session's server reports.
     ///
-    /// - Parameter known: What there was known to be before it was asked.
-    /// - Returns: What that shows: at first that the server may be another one, as each session finds for itself, and
-    ///   then that entries are lost.
+    /// - Parameter known: The last known position before the query.
+    /// - Returns: If entries are missing: at first `.unavailable`, as this may be another server, and the second time
+    ///   in a session `.damaged`.
     func found(head: UInt64, knowing known: UInt64, by session: ObjectIdentifier) -> LogError? {
       if head >= known {
         saw(head, by: session)
@@ -62,16 +62,14 @@
       }
     }
 
-    /// Entries were appended behind a position.
-    ///
-    /// - Returns: What that shows.
+    /// Notes appends after a position. Returns damage if the position is before the last one known.
     func appended(_ count: Int, behind base: UInt64, knowing before: UInt64) -> LogError? {
       state.withLock { state in
         if base < before {
           state.damage =
             state.damage
             ?? .damaged(
-              position: base + 1, "The log has lost entries: what was appended behind \(before) is at \(base + 1).")
+              position: base + 1, "The log has lost entries: an entry appended after \(before) is at \(base + 1).")
         }
         state.position = max(state.position, base + UInt64(count))
         return state.damage

@@ -1,5 +1,4 @@
 #if PostgreSQL
-  /// What a statement is given.
   enum Parameter: Sendable {
     case integer(Int64)
     case bytes([UInt8])
@@ -8,13 +7,12 @@
     case list([[UInt8]])
   }
 
-  /// Parameters in PostgreSQL's binary formats, one behind the other.
+  /// Parameters in PostgreSQL's binary formats, concatenated.
   struct EncodedParameters {
     /// Never empty, so that it has an address.
     private(set) var bytes: [UInt8] = [0]
-    /// Where in these each value is.
     private(set) var ranges: [Range<Int>] = []
-    /// The numbers of their types, which are the same in every database.
+    /// The parameters' type numbers, which are the same in every database.
     private(set) var types: [UInt32] = []
 
     private enum Kind { static let bytes: UInt32 = 17, integer: UInt32 = 20, text: UInt32 = 25 }
@@ -52,8 +50,7 @@
       }
     }
 
-    /// Of an array: its dimensions, that it has no nulls, the type of its elements, how many there are, and the index
-    /// of the first one.
+    /// Appends an array's header: dimensions, no nulls, element type, count, and first index.
     private mutating func append(headerOf count: Int, _ type: UInt32) {
       append(UInt32(count > 0 ? 1 : 0))
       append(UInt32(0))

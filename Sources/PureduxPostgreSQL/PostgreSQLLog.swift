@@ -3,55 +3,56 @@
   import Puredux
   public import PureduxLog
 
-  /// Logs in a PostgreSQL database: all trees in the tables of one schema, for stores on any number of machines.
+  /// Logs in a PostgreSQL database, for stores on any number of machines. All trees are in the tables of one schema.
   ///
   ///     let log = try await PostgreSQLLog("postgresql://boards@db.internal/boards")
   ///     let board = try await RootStore(following: log["boards/17"], initialState: Board()) { $0.apply($1) }
   ///
-  /// **The order** of a tree is that in which its transactions commit: an append raises the number of the last entry,
-  /// in the tree's row, which stays locked until the commit. So positions have no gaps, and no reader sees one before
-  /// those that precede it.
+  /// PostgreSQL 13 or later and libpq 14 or later are required.
   ///
-  /// **What is safe.** An entry that is told to be appended is committed, as safely as `synchronous_commit` and
-  /// `synchronous_standby_names` of the server, the database or the role say. With the defaults, and without a standby,
-  /// it is on the disk of one server. With a synchronous standby that is promoted nothing is lost; with one that is not
-  /// synchronous the last commits are, and the stores that have seen them stop (`LogStop.unreadable`). A commit whose
-  /// connection is lost may have been done or not, and is never assumed to be either.
+  /// **Order.** A tree's order is the commit order of its transactions. An append raises the head in the tree's row,
+  /// which stays locked until the commit. Positions therefore have no gaps, and no reader sees an entry before its
+  /// predecessors.
   ///
-  /// **When the server is away**, is starting, or has become a standby, the log takes and delivers nothing, and goes on
-  /// by itself when there is one that takes writes: of several hosts in the connection string the first that does. One
-  /// that does not answer, or shows less than there is known to be, is left for the next, which follows it.
+  /// **Durability.** An acknowledged entry is committed, as safely as the server's, database's or role's
+  /// `synchronous_commit` and `synchronous_standby_names` say. By default, without a standby, it is on the disk of one
+  /// server. If a synchronous standby is promoted, nothing is lost. If an asynchronous one is, the last commits are
+  /// lost, and stores that have seen them stop (`LogStop.unreadable`). A commit whose connection is lost counts as
+  /// neither done nor failed.
   ///
-  /// **Following.** Who appends notifies (`NOTIFY`), and who follows any number of trees listens on one connection.
-  /// What was not notified of, as a notification was lost, or a pooler in transaction mode is in between, is found by
-  /// asking for the heads of all that is followed, in one statement: `Options.pollInterval`.
+  /// **Server failures.** While the server is away, starts or is a standby, the log accepts and delivers nothing. It
+  /// continues by itself once a server takes writes: the first such host in the connection string. A host that does not
+  /// answer, or lacks known entries, is left for the next one.
   ///
-  /// **Truncation** removes entries ten seconds after it was asked for; if this process ends before, they go with the
-  /// next truncation. A reader that has not come to them yet gets them until then, and is told afterwards that they are
-  /// gone (`LogError.truncated`). The last entry always stays.
+  /// **Following.** An append sends a notification (`NOTIFY`), and one connection listens for all followed trees.
+  /// Notifications may be lost, or not pass a pooler in transaction mode. Therefore one statement polls the heads of
+  /// all followed trees, every `Options.pollInterval`.
   ///
-  /// Two connections serve all trees: one appends, and one reads, listens and does the rest. Nothing that waits for the
-  /// network is done on the cooperative pool. PostgreSQL 13 or later is needed, and libpq 14 or later.
+  /// **Truncation** deletes entries ten seconds after the call, or at the next truncation if this process ends earlier.
+  /// A reader that has not reached the entries receives them until then, and afterwards throws `LogError.truncated`.
+  /// The last entry always stays.
+  ///
+  /// Two connections serve all trees: one appends; the other reads, listens and does the rest. No network wait is on
+  /// the cooperative thread pool.
   public final class PostgreSQLLog: LogDirectory {
-    /// How the database is spoken to.
+    /// Settings of the tables and the connections.
     public struct Options: Sendable {
-      /// The schema in which the tables are: a text of 1 to 63 bytes. Logs in different schemas have nothing to do with
-      /// each other.
+      /// The schema of the tables: a name of 1 to 63 bytes. Logs in different schemas are independent.
       public var schema = "puredux"
-      /// Whether the schema and the tables are made where they are not there, and changed to those of this version
-      /// where they are of an older one. Without it that is refused: for a role that may not, and whose tables
-      /// `setupScript(schema:role:)` has made.
+      /// Whether missing tables are created, with the schema, and tables of older versions are upgraded. If false,
+      /// `init` throws `.refused` instead: for a role without the privileges, whose tables `setupScript(schema:role:)`
+      /// has created.
       public var makesTables = true
-      /// For how long the first connection is tried before `init` throws; an attempt that has begun by then has its
-      /// own limit. Less than zero counts as zero, and more than a hundred years as that; so it does for the next two.
+      /// How long `init` tries to connect, between zero and a hundred years. An attempt in progress then has its own
+      /// limit.
       public var connectLimit = Duration.seconds(10)
-      /// What the database has not answered after that long is `.unavailable`. A connection is tried for as long,
-      /// unless the connection string says `connect_timeout`. At least a second.
+      /// The time after which an unanswered request fails with `.unavailable`: between a second and a hundred years. An
+      /// attempt to connect has the same limit, unless the connection string has a `connect_timeout`.
       public var answerLimit = Duration.seconds(5)
-      /// How long an entry of another process takes at most to be found where no notification tells of it: between a
-      /// hundredth of a second and a minute. While such entries come they are looked for up to fifty times a second.
+      /// The longest delay of another process' entries without notifications: between a hundredth of a second and a
+      /// minute. While such entries arrive, polls are as frequent as fifty a second.
       public var pollInterval = Duration.seconds(1)
-      /// How long a truncation waits.
+      /// The delay between a truncation and its deletion.
       var truncationGrace = Duration.seconds(10)
 
       /// The defaults.
@@ -59,10 +60,9 @@
     }
 
     private struct State: Sendable {
-      /// Of the tables, when they were first seen.
       var identity: String?
       var isClosed = false
-      /// Trees that others are to be told of, and whether somebody does.
+      /// The trees to notify other processes of, and whether a notification is being sent.
       var untold: Set<String> = []
       var isTelling = false
       var poller: Task<Void, Never>?
@@ -73,30 +73,32 @@
     let followers = Followers()
     let patience: Connection.Patience
     let reading: Session
-    /// Asks the database on behalf of all stores that wait for it.
     let probe: Probe
     private let writing: Session
     let writer: Writer
     private let shared: Shared
 
-    /// What the sessions need, which do not hold the log.
+    /// The state that the sessions share, without a reference to the log.
     private final class Shared: Sendable {
       let state = LockedValue(State())
-      /// This process, for who listens: its own notifications tell it nothing.
+      /// This process' mark in notifications, by which it ignores its own.
       let sender = String(UInt64.random(in: .min ... .max), radix: 36)
       let channel = LockedValue("")
     }
 
-    /// Connects, and makes the tables where they are not there.
+    /// Connects to a database, and creates the tables if they do not exist.
     ///
     /// - Parameters:
-    ///   - connection: What libpq connects with, in either of its forms: `postgresql://boards@db.internal/boards`, or
-    ///     `host=/run/postgresql dbname=boards`. With it hold services, password files, and the environment, as with
-    ///     `psql`. Without `target_session_attrs` in it a server has to take writes.
-    ///   - options: How the database is spoken to.
-    /// - Throws: `LogError.unavailable` where no server can be reached within `connectLimit`; `.refused` where the
-    ///   server refuses the user, where there is no such database, or where the role may not use, or make, the tables,
-    ///   or they are of a newer version; `.damaged` where they are not what they should be. The texts say what to do.
+    ///   - connection: A connection string of libpq, in either form: `postgresql://boards@db.internal/boards`, or
+    ///     `host=/run/postgresql dbname=boards`. Services, password files and the environment apply as with `psql`.
+    ///     Without `target_session_attrs`, a server must take writes.
+    ///   - options: Settings of the tables and the connections.
+    /// - Throws: A `LogError`, whose text names the remedy.
+    ///   - `.unavailable`: No server can be reached within `connectLimit`.
+    ///   - `.refused`: The connection string or the schema's name is invalid, the server refuses the user, the database
+    ///     does not exist, or the role lacks a privilege. Or the tables are missing and not to be created, are not this
+    ///     library's, or have a newer version.
+    ///   - `.damaged`: The tables are not as they should be.
     public init(_ connection: String, options: Options = Options()) async throws(LogError) {
       var options = options
       options.connectLimit = options.connectLimit.clamped
@@ -121,7 +123,7 @@
           return state.identity == identity
         }
         guard isSame else {
-          throw .damaged(position: 0, "The tables in the schema \(name) are not those that were there.")
+          throw .damaged(position: 0, "The tables in the schema \(name) were replaced by others.")
         }
         shared.channel.withLock { $0 = "puredux " + identity }
       }
@@ -180,27 +182,26 @@
 
     deinit { shared.state.withLock { $0.poller }?.cancel() }
 
-    /// What makes the schema and its tables, and lets a role use them: for an administrator, who runs it with `psql`,
-    /// where the program's own role may make no tables.
+    /// A script that creates the schema and its tables, and grants a role their use. An administrator runs it with
+    /// `psql` if the program's role may not create tables.
     ///
     /// - Parameters:
-    ///   - schema: As in the options.
-    ///   - role: The role that the program connects as.
-    /// - Throws: `LogError.refused` where that is no schema's name.
+    ///   - schema: The schema, as in the options.
+    ///   - role: The program's role.
+    /// - Throws: `LogError.refused` if the schema's name is invalid.
     public static func setupScript(schema: String = "puredux", role: String) throws(LogError) -> String {
       try Schema(schema).script(for: role)
     }
 
-    /// The log of a tree. Asks nothing of the database until it is used. Its row is made with the first use, before the
-    /// first entry, and stays until the tree is removed. The row takes about a hundred bytes, and the key.
+    /// The log of a tree. Sends nothing to the database until it is used. The first use creates the tree's row, even
+    /// without an entry. The row takes about a hundred bytes plus the key, and stays until the tree is removed.
     ///
-    /// - Parameter key: Any text of up to 2,000 bytes. A longer one is refused when the log is used
-    ///   (`LogError.refused`). Texts that are equal are one key, however their accents are written.
+    /// - Parameter key: Any text of up to 2,000 bytes. A longer key is refused when the log is used
+    ///   (`LogError.refused`). Equal texts are one key, however their accents are written.
     public subscript(key: String) -> any OrderedLog { PostgreSQLTree(of: key, in: self) }
 
-    /// Closes the connections, when what was asked for before is done: whoever follows one of the logs is told that it
-    /// is unavailable, for good. Shut the stores down first. Without this call they are closed when nobody holds the
-    /// log, or one of its trees, any more.
+    /// Closes the connections after all earlier requests. Every follower then gets `LogError.unavailable`, for good.
+    /// Shut the stores down first. Without this call, the connections close when the log and its trees are released.
     public func close() async {
       shared.state.withLock { state in
         state.isClosed = true
@@ -213,12 +214,12 @@
 
     var isClosed: Bool { shared.state.withLock { $0.isClosed } }
 
-    /// Tells somebody something, from anywhere but within this call.
+    /// Runs a callback, never within this call.
     func tell(_ body: @escaping @Sendable () -> Void) { writing.queue.async(execute: body) }
 
     // MARK: Lists
 
-    /// In the order of the bytes of their composed texts, of which 1,000 are asked for, and in memory, at a time.
+    /// Lists keys in the byte order of their composed texts. 1,000 are fetched and in memory at a time.
     public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> {
       pages(
         of: """
@@ -230,7 +231,7 @@
       ) { key, _, _ in key }
     }
 
-    /// In the order of the bytes of their composed keys, of which 1,000 are asked for, and in memory, at a time.
+    /// Lists summaries in the byte order of their composed keys. 1,000 are fetched and in memory at a time.
     public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
       pages(
         of: """
@@ -243,16 +244,15 @@
       }
     }
 
-    /// What has come of a list, and where it goes on.
     private struct Page<Element: Sendable>: Sendable {
-      /// The last one first.
+      /// In reverse order.
       var elements: [Element] = []
       var last: [UInt8]
       var isBegun = false
       var isWhole = false
     }
 
-    /// What there is of the keys that begin with a text.
+    /// Lists rows whose keys begin with a prefix, page by page.
     private func pages<Element: Sendable>(
       of text: String, _ prefix: String,
       _ element: @escaping @Sendable (_ key: String, _ answer: Answer, _ row: Int) -> Element
@@ -292,7 +292,7 @@
       if let id = tree.knowledge.id { followers.learned(id, of: tree.text) }
     }
 
-    /// Asks how far all is that is followed. True where somebody did not know that there is more.
+    /// Reads the heads of all followed trees. Returns whether any follower was behind without knowing it.
     private func poll() async -> Bool {
       let (ids, keys) = followers.targets()
       if ids.isEmpty, keys.isEmpty { return false }
@@ -323,14 +323,14 @@
           return isNews || found.count > 0
         }
       } catch {
-        // Who waits for more is told that nobody can say whether there is.
+        // Readers ask for themselves, and find the failure.
         for feed in followers.all() { feed.wake() }
         return false
       }
     }
 
-    /// Tells other processes of what has been appended, with one notification for all that comes while one is sent. Not
-    /// within the transactions of the appends, which it would have commit one behind the other.
+    /// Notifies other processes of appends, with one notification for all appends during the last one. It is not in the
+    /// appends' transactions, as `NOTIFY` would serialize their commits.
     private static func tell(
       _ trees: [Writer.Written], _ shared: Shared, _ reading: Session, _ wait: Connection.Patience
     ) {
@@ -351,14 +351,14 @@
       if untold.isEmpty { return }
       var texts = [shared.sender]
       for tree in untold {
-        // PostgreSQL takes less than 8,000 bytes.
+        // PostgreSQL's limit is 8,000 bytes.
         if texts[texts.count - 1].utf8.count + tree.utf8.count > 7900 { texts.append(shared.sender) }
         texts[texts.count - 1] += " " + tree
       }
       for text in texts {
-        // Who is not told finds out.
+        // A failure is ignored: other processes also poll.
         _ = reading.perform { connection throws(LogError) in
-          // Nothing is lost with it that others would not find out.
+          // Nothing durable is written, so the commit need not wait for the disk.
           try connection.query(
             Statement(
               text: "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
@@ -378,8 +378,8 @@
 
     // MARK: Removal
 
-    /// Deletes the entries of a tree up to a position, some at a time, so that others are asked for in between, until
-    /// none is found: what somebody else deletes at the same time is waited for, and counts for nothing.
+    /// Deletes a tree's entries up to a position, in batches that let other work run in between. Ends when no entry is
+    /// found: rows that another client deletes meanwhile are not counted as deleted here.
     func clear(_ id: Int64, through position: UInt64) async throws(LogError) {
       let statement = schema.statement(
         """
@@ -393,7 +393,7 @@
       }) > 0 {}
     }
 
-    /// Deletes the parts of snapshots that a condition holds for, a few at a time, as the server ends long statements.
+    /// Deletes snapshot parts that match a condition, in small batches, as the server ends long statements.
     func clearParts(_ condition: String, _ parameters: Parameter...) async throws(LogError) {
       let statement = schema.statement(
         """
@@ -405,7 +405,6 @@
       }) > 0 {}
     }
 
-    /// Deletes what there is of a tree that is removed.
     func clearRemoved(_ id: Int64) async throws(LogError) {
       try await clear(id, through: .max)
       try await clearParts("tree = $1", .integer(id))
@@ -419,7 +418,7 @@
       }
     }
 
-    /// Goes on with removals that others have not come to the end of.
+    /// Completes removals that other processes have begun.
     private func clearRest() {
       Task.detached { [weak self, reading, schema, patience] in
         let rest = try? await reading.run { connection throws(LogError) in
@@ -430,9 +429,11 @@
       }
     }
 
-    /// Notes that the tree is removed: as of that who uses the key begins a new one, under another number. Then what
-    /// there is of it goes, some thousand entries at a time; if this process ends before that is done, the next one
-    /// that opens the log goes on.
+    /// Removes the tree of a key.
+    ///
+    /// The removal is first noted: from then on, the key names a new tree, under another number. The old tree's data is
+    /// then deleted, 200 entries at a time. If this process ends before that, the next one that opens the log
+    /// continues.
     public func remove(_ key: String) async throws(LogError) { try await PostgreSQLTree(of: key, in: self).remove() }
   }
 #else

@@ -5,19 +5,16 @@
 
   /// The log of one tree in a database: a row with its head, and its entries.
   final class PostgreSQLTree: LogOfEngine, ProbedLog, DenseLog, SnapshotStore, SummaryStore {
-    /// What the row of a tree says.
     private struct Row {
       var head: UInt64
-      /// The first entry that is to be there.
+      /// The first entry that is not truncated.
       var first: UInt64
     }
 
     let owner: PostgreSQLLog
     var engine: PostgreSQLLog { owner }
     var probe: Probe { owner.probe }
-    /// As it is written.
     let text: String
-    /// As it is in the table.
     let key: [UInt8]
     let knowledge = Knowledge()
 
@@ -38,7 +35,6 @@
       owner.followers.learned(knowledge.learn(id), of: text)
     }
 
-    /// Does something with the connection that reads.
     private func ask<Result: Sendable>(
       _ body: @escaping @Sendable (Connection) throws(LogError) -> Result
     ) async throws(LogError) -> Result {
@@ -55,9 +51,8 @@
       return try connection.query(statement, patience)
     }
 
-    // MARK: The row
+    // MARK: Row
 
-    /// The number of the tree; nil where there is none yet.
     private func id(_ connection: Connection, makes: Bool = false) throws(LogError) -> Int64? {
       if let id = knowledge.id { return id }
       if makes {
@@ -71,15 +66,14 @@
       return knowledge.id
     }
 
-    /// The number of the tree, which is there afterwards.
     private func made(_ connection: Connection) throws(LogError) -> Int64 {
       guard let id = try id(connection, makes: true) else { throw .unavailable("The tree is being removed.") }
       return id
     }
 
-    /// The same, for a caller that may be about to follow the tree. The row is made before the first entry, so that a
-    /// removal before that entry finds a row, and every process that has its number learns of the removal. Nil if the
-    /// role may not make rows: it cannot append either.
+    /// The tree's number, for a caller that may follow the tree. Creates the row before the first entry, so that an
+    /// earlier removal finds a row and every process with its number learns of it. Nil if the role may not insert rows,
+    /// and so cannot append either.
     private func followed(_ connection: Connection) throws(LogError) -> Int64? {
       if let id = try id(connection) { return id }
       do throws(LogError) {
@@ -91,31 +85,31 @@
     }
 
     private func row(_ id: Int64, _ connection: Connection) throws(LogError) -> Row {
-      // What is known before the question has to be in the answer.
+      // A position known before the query must be in the answer.
       let known = knowledge.position
       let found = try query(connection, "SELECT head, first FROM $.trees WHERE id = $1", .integer(id))
       guard let head = found.integer(0, 0), let first = found.integer(0, 1) else { throw try missing(id, connection) }
       let row = Row(head: UInt64(max(0, head)), first: UInt64(max(1, first)))
       if let problem = knowledge.found(head: row.head, knowing: known, by: connection.session) {
-        // The next one is to another server, if there is one.
+        // The next connection goes to another host, if there is one.
         connection.giveUp()
         throw problem
       }
       return row
     }
 
-    /// Why nothing was appended behind a position, or at all.
+    /// The reason why nothing was appended.
     func refusal(of id: Int64, behind head: UInt64?, _ connection: Connection) -> LogError {
       do throws(LogError) {
         let row = try row(id, connection)
         if let head, row.head != head { return .headIsElsewhere(row.head) }
-        return .unavailable("The log had another end than it has now.")
+        return .unavailable("The head of the log has changed since.")
       } catch {
         return error
       }
     }
 
-    /// Why a tree has no row.
+    /// The reason why a tree has no row.
     private func missing(_ id: Int64, _ connection: Connection) throws(LogError) -> LogError {
       let isRemoved = try query(connection, "SELECT count(*) FROM $.removals WHERE tree = $1", .integer(id))
       return knowledge.noteDamage(
@@ -136,14 +130,14 @@
       guard !entries.isEmpty else { return }
       let result: Result<UInt64, LogError> = await withCheckedContinuation { continuation in
         var appends = entries.map { Writer.Append(tree: self, entry: $0) { _ in } }
-        // All have the same outcome, which the first one tells.
+        // All appends have the same outcome, which the first one reports.
         appends[0] = Writer.Append(tree: self, entry: entries[0]) { continuation.resume(returning: $0) }
         owner.writer.append(appends, behind: head)
       }
       _ = try result.get()
     }
 
-    /// Why entries are not taken, whatever the database says.
+    /// The reason why entries are rejected before the database sees them.
     private func obstacle(to entries: [[UInt8]]) -> LogError? {
       if key.count > Schema.keyLimit { return .refused("The key of a log is too long: \(text)") }
       if let entry = entries.first(where: { $0.count > entryLimit }) {
@@ -152,13 +146,12 @@
       return knowledge.damage
     }
 
-    /// Entries have been appended here, and are in the log.
+    /// Passes committed appends of this process to the followers.
     func appended(_ entries: [[UInt8]], behind base: UInt64) {
       guard let id = knowledge.id else { return }
       for feed in owner.followers.feeds(of: text) { feed.offer(entries, to: id, behind: base) }
     }
 
-    /// It was found what is wrong with the log: who follows it is told.
     func found(_ damage: LogError) {
       _ = knowledge.noteDamage(damage)
       wakeFollowers()
@@ -173,15 +166,14 @@
       return AsyncThrowingStream { try await reader.next() }
     }
 
-    /// How much is read at a time.
     private static let readCount: Int64 = 4096
     private static let readBytes: Int64 = 1 << 20
 
-    /// The next entries behind a position, of those that there are, and whether there may be more behind those.
+    /// The next existing entries after a position, and whether more may follow.
     func entries(after position: UInt64) async throws(LogError) -> (records: [LogRecord], hasMore: Bool) {
       try await ask { connection throws(LogError) in
         guard let id = try self.followed(connection) else { return ([], false) }
-        // What is committed between the two looks is there at the second time.
+        // Entries committed between the two queries are found by the next pass.
         for _ in 0..<3 {
           let (found, head) = try self.read(id, after: position, connection)
           var next = position
@@ -202,7 +194,6 @@
       }
     }
 
-    /// As many as go together, and the position of the last one that there is.
     private func read(
       _ id: Int64, after position: UInt64, _ connection: Connection
     ) throws(LogError) -> (found: [LogRecord], head: UInt64) {
@@ -244,7 +235,7 @@
       }
     }
 
-    /// Notes up to where entries are to go: never the last one. False where there is nothing that may.
+    /// Notes a truncation. Returns false if there is nothing to truncate: the last entry always stays.
     private func mark(
       _ position: UInt64, of id: Int64, _ connection: Connection
     ) throws(LogError) -> Bool {
@@ -308,7 +299,7 @@
         if bytes.count == manifest.size[1] {
           return LogSnapshot(position: UInt64(max(0, manifest.position)), bytes: bytes)
         }
-        // Parts are missing: a newer one has taken its place, or they are lost.
+        // A newer snapshot has replaced the parts, or they are lost.
         last = manifest.name
       }
     }
@@ -324,7 +315,7 @@
           + "OR snapshots.position > (SELECT head FROM $.trees AS trees WHERE trees.id = snapshots.tree)")
     }
 
-    /// Writes the parts, one transaction each, and then, in one step, decides whether they are what is kept.
+    /// Writes the parts, each in a transaction, and then replaces the manifest if a condition holds.
     private func keep(_ snapshot: LogSnapshot, where condition: String) async throws(LogError) {
       let position = Int64(clamping: snapshot.position)
       let id = try await ask { connection throws(LogError) -> Int64 in
@@ -357,8 +348,8 @@
         return kept.changed == 1
       }
       if isKept {
-        // The parts of the snapshot before, and of others before it whose writers have died. A snapshot that somebody is
-        // writing is of the same position, or a later one.
+        // Parts of the previous snapshot, and of older ones whose writers died. A snapshot that is being written has
+        // this position or a later one.
         try await owner.clearParts(
           """
           tree = $1 AND name <> (SELECT name FROM $.snapshots WHERE tree = $1) AND (
@@ -372,7 +363,7 @@
       }
     }
 
-    // MARK: The summary
+    // MARK: Summary
 
     func kept() async throws(LogError) -> LogSummary? {
       try await ask { connection throws(LogError) -> LogSummary? in
@@ -389,7 +380,7 @@
       if key.count > Schema.keyLimit {
         return owner.tell { outcome(.failure(.refused("The key of a log is too long: \(self.text)"))) }
       }
-      // On the queue at once, so that who closes the log waits for it.
+      // Enqueued at once, so that `close` waits for it.
       owner.reading.queue.async {
         outcome(
           self.owner.reading.perform { connection throws(LogError) in
@@ -412,10 +403,10 @@
 
     // MARK: Removal
 
-    /// Removes the tree: it is as soon as that is noted, and then the rest of it goes.
+    /// Notes the removal, which takes effect with that, and deletes the tree's data.
     func remove() async throws(LogError) {
       let id = try await ask { connection throws(LogError) -> Int64? in
-        // Whatever is there by now: who removes it asks for no tree in particular.
+        // Removes the key's present tree, whichever that is.
         let statement = self.schema.statement(
           """
           WITH gone AS (DELETE FROM $.trees WHERE key = $1 RETURNING id)

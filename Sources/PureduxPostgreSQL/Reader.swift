@@ -1,8 +1,7 @@
 #if PostgreSQL
   import PureduxLog
 
-  /// Follows one tree: asks for what is behind the last entry, waits until somebody says that there is more, and asks
-  /// again.
+  /// Follows one tree: reads entries, waits for news, and reads again.
   final class Reader: Sendable {
     private let tree: PostgreSQLTree
     private let feed: Feed
@@ -15,7 +14,7 @@
 
     deinit { tree.owner.followers.remove(feed, from: tree.text) }
 
-    /// The next entries; nil where the task is cancelled.
+    /// The next entries. Nil if the task is cancelled.
     func next() async throws(LogError) -> [LogRecord]? {
       while !Task.isCancelled {
         let count = feed.arrivals.count

@@ -1,25 +1,23 @@
 #if PostgreSQL
   import PureduxLog
 
-  /// The tables of the logs, in a schema of their own, and what is asked of them.
+  /// The tables of the logs, in a schema of their own.
   ///
-  ///     about            the version of the tables, and a text at random, by which they are known again
-  ///     trees            a row for each tree: its number, its key, the position of its last entry, which is raised
-  ///                      within each append under the row's lock, and of the first that is left
-  ///     entries          the entries, under their tree's number and their position
-  ///     removals         the numbers of trees that were removed, and whether nothing is left of them
-  ///     snapshots        what the newest snapshot of a tree is: its position, its parts' name and number, its size
-  ///     snapshot_parts   its parts
-  ///     summaries        the summary of a tree
-  ///     contents         a view, for people
+  ///     about            the tables' version, and a random text that identifies them
+  ///     trees            a row for each tree: its number, key, head, and first entry; an append raises the head under
+  ///                      the row's lock
+  ///     entries          the entries, by tree and position
+  ///     removals         the numbers of removed trees, and whether their data is deleted
+  ///     snapshots        the manifest of each tree's newest snapshot: position, name, number of parts, size
+  ///     snapshot_parts   the snapshots' parts
+  ///     summaries        the trees' summaries
+  ///     contents         a readable view
   struct Schema: Sendable {
-    /// Of these tables.
     static let version: Int64 = 1
-    /// How many bytes of a key there may be: an index takes no more than about 2,700.
+    /// The size limit of a key, in bytes. An index takes at most about 2,700.
     static let keyLimit = 2000
 
     private let name: String
-    /// Quoted, with a point.
     private let prefix: String
 
     init(_ name: String) throws(LogError) {
@@ -34,7 +32,7 @@
       "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
     }
 
-    /// A statement, with the schema's name in place of `$.`.
+    /// A statement in which `$.` is replaced by the schema.
     func statement(_ text: String, _ parameters: Parameter...) -> Statement { statement(text, parameters) }
 
     func statement(_ text: String, _ parameters: [Parameter]) -> Statement {
@@ -52,9 +50,9 @@
       text.split(separator: "$.", omittingEmptySubsequences: false).joined(separator: prefix)
     }
 
-    // MARK: Making them
+    // MARK: Creating the tables
 
-    /// What makes the tables of each version of those of the one before.
+    /// The statements that create each version's tables from the previous version's.
     private static let steps = [
       [
         """
@@ -131,13 +129,13 @@
       return statements
     }
 
-    /// Looks at the tables, and makes them where they are not there.
+    /// Checks the tables, and creates or upgrades them.
     ///
-    /// - Returns: The text at random.
+    /// - Returns: The tables' identity.
     func prepare(
       _ connection: Connection, makes: Bool, _ patience: Connection.Patience
     ) throws(LogError) -> String {
-      // What somebody else has made meanwhile is there the second time.
+      // If another client creates the tables meanwhile, the second pass finds them.
       for _ in 0..<2 {
         var older: Int64?
         switch try found(connection, patience) {
@@ -161,7 +159,7 @@
               ? "There are no tables in the schema \(name), and they are not to be made."
               : "The tables in the schema \(name) are of version \(version), and are not to be changed.")
         }
-        // As the texts in the statements are written, whatever the role's default is.
+        // The statements' literals are written for this setting, whatever the role's default is.
         var statements = [lock, Statement(text: "SET LOCAL standard_conforming_strings = on")]
         if version == 0, try !isSchemaThere(connection, patience) {
           statements.append(Statement(text: "CREATE SCHEMA IF NOT EXISTS \(Self.quoted(name))"))
@@ -172,7 +170,7 @@
           guard case .tables(Self.version, _) = try found(connection, patience) else { throw error }
         }
       }
-      throw .unavailable("The tables in the schema \(name) are being made, or removed, by others.")
+      throw .unavailable("The tables in the schema \(name) are being created or removed by other clients.")
     }
 
     private func isSchemaThere(_ connection: Connection, _ patience: Connection.Patience) throws(LogError) -> Bool {
@@ -180,11 +178,10 @@
       return try connection.query(statement(text, .text(name)), patience).integer(0, 0) == 1
     }
 
-    /// The result of looking for the tables' names in the schema.
     private enum Found {
       case nothing
       case tables(version: Int64, identity: String)
-      /// Relations that are not this library's, by their names.
+      /// The names of relations that are not this library's.
       case others([String])
     }
 
@@ -206,18 +203,18 @@
       guard relations.isTrue(row, 1) else { return .others(["about"]) }
       let about = try connection.query(statement("SELECT version, identity FROM $.about"), patience)
       guard about.count == 1, let version = about.integer(0, 0), let identity = about.text(0, 1) else {
-        throw .damaged(position: 0, "The table about in the schema \(name) has not one row, but \(about.count).")
+        throw .damaged(position: 0, "The table about in the schema \(name) has \(about.count) rows, and must have one.")
       }
       return .tables(version: version, identity: identity)
     }
 
-    /// The names that the tables, an index and a view take in the schema. The table `about`, which is made with all the
-    /// others, is this library's if it has its columns.
+    /// The names that the library uses in the schema. The table `about` is created with all others, and is the
+    /// library's if it has its columns.
     private static let relations = [
       "about", "trees", "entries", "removals", "removals_rest", "snapshots", "snapshot_parts", "summaries", "contents",
     ]
 
-    /// The text at random, of tables that have been there.
+    /// The identity of existing tables.
     func identity(_ connection: Connection, _ patience: Connection.Patience) throws(LogError) -> String {
       guard case .tables(_, let identity) = try found(connection, patience) else {
         throw .damaged(position: 0, "The tables in the schema \(name) are gone.")
@@ -225,7 +222,7 @@
       return identity
     }
 
-    /// What makes the tables, and lets a role use them, for `psql`.
+    /// A script for `psql` that creates the tables and grants a role their use.
     func script(for role: String) -> String {
       let role = Self.quoted(role)
       let schema = Self.quoted(name)

@@ -10,19 +10,18 @@
   import Puredux
   import PureduxLog
 
-  /// A place at a server: one connection at a time, made when something is to be done, and made anew where it was lost.
+  /// One connection to the database at a time, made when it is needed and replaced when it is lost.
   ///
-  /// All that is asked for is done one behind the other, on a serial queue, which may wait for the network.
+  /// All work runs in order on a serial queue, which may block on the network.
   final class Session: Sendable {
-    /// Tells when something comes that nobody has asked for.
-    // SAFETY: a source of Dispatch may be used from any thread; that is not said of its type.
+    /// Reports incoming data while no statement runs.
+    // SAFETY: Dispatch sources may be used from any thread, although the type is not `Sendable`.
     private final class Watch: @unchecked Sendable {
       private let source: any DispatchSourceRead
 
-      /// nil where there is no descriptor left.
       init?(_ connection: Connection, _ queue: DispatchQueue, _ come: @escaping @Sendable () -> Void) {
-        // One of its own, which is open until nobody waits for it any more: libpq closes its own where the connection
-        // is lost, and the next connection has the same number, for which Dispatch goes on waiting at the one before.
+        // A duplicate, which stays open until the watch ends. libpq closes its own descriptor when a connection is
+        // lost, and the next connection reuses the number, for which Dispatch would still watch the old one.
         let descriptor = fcntl(connection.descriptor, F_DUPFD_CLOEXEC, 0)
         if descriptor < 0 { return nil }
         source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
@@ -37,19 +36,18 @@
     private struct State: Sendable {
       var connection: Connection?
       var watch: Watch?
-      /// How many attempts to connect have failed, one behind the other.
       var failures = 0
-      /// The number of the host that is tried first.
+      /// The index of the host to try first.
       var host = 0
-      /// Before that no other is made.
+      /// The earliest time of the next attempt.
       var nextAttempt = ContinuousClock.now
       var failure: LogError?
       var isClosed = false
-      /// Whether there has been a connection of the log's.
+      /// Whether the log has been opened. From then on a refusal counts as temporary.
       var isOpened: Bool
     }
 
-    /// Done with each new connection: what it throws is a failure of the attempt.
+    /// Prepares each new connection. An error fails the attempt.
     typealias Opening = @Sendable (Connection) throws(LogError) -> Void
 
     static let longestPause = Duration.seconds(5)
@@ -59,7 +57,7 @@
     private let limit: Duration
     private let settings: Settings
     private let opening: Opening
-    /// Called on the queue with what notifications say.
+    /// Called on the queue with the payloads of notifications.
     private let notified: (@Sendable (_ texts: [String]) -> Void)?
     /// Used on the queue only.
     private let state: LockedValue<State>
@@ -80,7 +78,7 @@
       queue = DispatchQueue(label: label)
     }
 
-    /// Closes the connection behind what was asked for before. What is asked for later fails.
+    /// Closes the connection after all earlier work. Later work fails.
     func close() async {
       await withCheckedContinuation { continuation in
         queue.async {
@@ -91,7 +89,6 @@
       }
     }
 
-    /// Does something with the connection, on the queue.
     func run<Result: Sendable>(
       _ body: @escaping @Sendable (Connection) throws(LogError) -> Result
     ) async throws(LogError) -> Result {
@@ -101,7 +98,7 @@
       return try result.get()
     }
 
-    /// The same, for who is on the queue.
+    /// Runs a closure with the connection. Must be called on the queue.
     func perform<Result>(_ body: (Connection) throws(LogError) -> Result) -> Swift.Result<Result, LogError> {
       Swift.Result { () throws(LogError) in
         let connection = try connected()
@@ -156,7 +153,6 @@
       withExtendedLifetime(last) {}
     }
 
-    /// Hands out the notifications that have come.
     private func receive() {
       guard let notified, let connection = state.withLock({ $0.connection }) else { return }
       do throws(LogError) {
@@ -168,6 +164,6 @@
     }
   }
 
-  /// `close`, which is also what a session has.
+  /// `close`, which is shadowed in `Session`.
   private func shut(_ descriptor: Int32) { _ = close(descriptor) }
 #endif

@@ -2,8 +2,8 @@
   import Puredux
   import PureduxLog
 
-  /// Appends what is given together: in one statement where it is for one tree, in one transaction where it is for
-  /// several, in the order of their keys.
+  /// Writes appends in batches: one tree's in one statement, several trees' in one transaction, in the order of their
+  /// keys.
   final class Writer: Sendable {
     struct Append: Sendable {
       let tree: PostgreSQLTree
@@ -11,19 +11,17 @@
       let outcome: @Sendable (Result<UInt64, LogError>) -> Void
     }
 
-    /// A tree that something has been appended to.
     struct Written: Sendable {
       var id: Int64
-      /// Where these are its first entries: nobody who follows it has its number then.
+      /// The key, with a tree's first entries: followers may not know its number yet.
       var key: [UInt8]?
 
-      /// As it is sent to others.
       var text: String {
         guard let key else { return "\(id)" }
         return "\(id):" + key.map { String(256 + Int($0), radix: 16).dropFirst() }.joined()
       }
 
-      /// Who follows it.
+      /// The followers of a tree in a notification.
       static func feeds(named text: some StringProtocol, _ followers: Followers) -> [Feed] {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         if parts.count == 1 { return Int64(parts[0]).map { followers.feeds(of: $0) } ?? [] }
@@ -35,24 +33,21 @@
       }
     }
 
-    /// What goes to one tree.
     private struct Group {
       var tree: PostgreSQLTree
       let id: Int64
-      /// What was known to be in the log before.
+      /// The last known position before the batch.
       var known: UInt64 = 0
       var appends: [Append] = []
-      /// Where the tree is to end before; nil for wherever it does.
+      /// The required head before the appends. Nil for any.
       var head: UInt64?
     }
 
-    /// How much goes into one transaction.
     private static let byteLimit = 4 << 20
     private static let countLimit = 4096
     private static let treeLimit = 128
-    /// How long a commit is waited for at most, before the connection is given up: whoever waits is told long before. A
-    /// server that waits for its standby goes on doing so, with the lock of the tree, when nobody listens any more; so
-    /// it is asked again less and less often.
+    /// The longest wait for a commit; callers are told long before. A server that waits for its standby continues after
+    /// the connection is abandoned, and keeps the row locked, so the wait doubles each time.
     private static let longestPatience = Duration.seconds(600)
 
     private let session: Session
@@ -60,12 +55,12 @@
     private let answerLimit: Duration
     private let patience: LockedValue<Duration>
     private let isClosing = LockedValue(false)
-    /// The trees that the server has taken nothing for the last time: somebody may have locked their rows.
+    /// The trees whose last append was refused. Their rows may be locked by another client.
     private let blocked = LockedValue<Set<Int64>>([])
     private let schema: Schema
     private let committed: @Sendable ([Written]) -> Void
 
-    /// - Parameter committed: Called on the session's queue with the trees that something has been appended to.
+    /// - Parameter committed: Called on the session's queue with the trees that have new entries.
     init(
       _ session: Session, _ schema: Schema, answerLimit: Duration,
       committed: @escaping @Sendable ([Written]) -> Void
@@ -82,19 +77,18 @@
       orders.add(append) { self.perform($0) }
     }
 
-    /// Appends entries to one tree, if it ends at a position: all of them, or none.
+    /// Appends all entries to one tree, if its head is at a position; otherwise none.
     func append(_ appends: [Append], behind head: UInt64) {
       session.queue.async { self.write(appends, behind: head) }
     }
 
-    /// Closes the connection behind what was given before, and waits for none of that longer than for an answer.
+    /// Closes the connection after earlier appends. None of them takes longer than the answer limit.
     func close() async {
       isClosing.withLock { $0 = true }
       await finish()
       await session.close()
     }
 
-    /// Returns when what was given before is done.
     func finish() async {
       await withCheckedContinuation { continuation in
         session.queue.async {
@@ -133,7 +127,7 @@
         let together = stride(from: 0, to: free.count, by: Self.treeLimit).map { start in
           Array(free[start..<min(start + Self.treeLimit, free.count)])
         }
-        // Shuffled, because the trees behind one that is still locked have to wait for the next attempt.
+        // Shuffled, as the trees after one that is still locked wait for the next attempt.
         let alone = groups.filter { blocked.contains($0.id) }.shuffled().map { [$0] }
         var lock: LogError?
         for some in together + alone {
@@ -142,7 +136,6 @@
       }
     }
 
-    /// Has each tree have its row.
     private func bind(_ appends: [Append], _ connection: Connection) throws(LogError) {
       var new: [[UInt8]: [PostgreSQLTree]] = [:]
       for append in appends where append.tree.knowledge.id == nil {
@@ -166,17 +159,17 @@
       }
     }
 
-    /// In the order in which their rows are locked, whoever does that.
+    /// The appends by tree, in the order in which all processes lock the rows.
     private func groups(_ appends: [Append]) -> [Group] {
       var groups: [Int64: Group] = [:]
       for append in appends {
         guard let id = append.tree.knowledge.id else {
-          // Removed as soon as it was there.
+          // The tree was removed just after its row was created.
           append.outcome(.failure(.unavailable("The tree is being removed.")))
           continue
         }
         var group = groups.removeValue(forKey: id) ?? Group(tree: append.tree, id: id)
-        // Of several logs of one tree, the one that knows most.
+        // Among several log objects of one tree, the most recent knowledge counts.
         let known = append.tree.knowledge.position
         if known > group.known { (group.tree, group.known) = (append.tree, known) }
         group.appends.append(append)
@@ -187,16 +180,16 @@
       }
     }
 
-    /// - Parameter isRepeated: Whether a group was tried before, together with a tree that somebody has locked.
-    /// - Returns: The failure if all groups that were tried are locked, for instance with the whole table.
+    /// - Parameter isRepeated: Whether the groups were tried before, in a transaction with a locked tree.
+    /// - Returns: The failure, if all tried groups are locked, for instance by a lock of the whole table.
     @discardableResult private func write(_ groups: [Group], isRepeated: Bool = false) -> LogError? {
       if groups.isEmpty { return nil }
       let isTold = LockedValue(false)
       let limit = patience.withLock { $0 }
       let wait = Connection.Patience(limit: answerLimit) { waited in
-        // What was not heard of for so long may have been done or not.
+        // After this time, callers are told that the outcome is unknown.
         let error = LogError.unavailable(
-          "The database has not said within \(self.answerLimit) whether it has committed.")
+          "The database has not confirmed the commit within \(self.answerLimit).")
         let tells = isTold.withLock { isTold in
           defer { isTold = true }
           return !isTold
@@ -238,7 +231,7 @@
         if isLocked, isRepeated {
           groups.forEach { tell($0, .failure(error), isLate: isLate) }
         } else if let place = refused.withLock({ $0 }), !error.isFull {
-          // One tree alone is what is wrong: the others do without it, and come before it the next time.
+          // Only this tree fails. The others are written without it, and precede it from now on.
           blocked.withLock { _ = $0.insert(groups[place].id) }
           tell(groups[place], .failure(error), isLate: isLate)
           var others = groups
@@ -272,7 +265,7 @@
       case .success(let base):
         first = base + 1
         failure = group.tree.knowledge.appended(group.appends.count, behind: base, knowing: group.known)
-        // Those who follow are told first: a `send` ends when its action has come back.
+        // Followers first: a `send` returns once its action arrives from the log.
         if failure == nil { group.tree.appended(group.appends.map(\.entry), behind: base) }
       }
       if let failure, failure.isLasting { group.tree.found(failure) }
@@ -283,9 +276,8 @@
       }
     }
 
-    /// An entry is at the position behind the last one as soon as its transaction is committed, and until then nobody
-    /// else has the row: so positions have no gaps, and rise in the order of the commits. In a log that has lost what
-    /// was known to be in it, nothing is appended: all who read that later would find it out of its order, and stop.
+    /// The row stays locked until the commit, so positions have no gaps and rise in commit order. Nothing is appended
+    /// to a log that has lost known entries: all later readers would find the entry out of order, and stop.
     private func statement(_ group: Group) -> Statement {
       schema.statement(
         """
@@ -303,12 +295,12 @@
   }
 
   extension LogError {
-    /// Whether it may be otherwise later.
+    /// Whether a retry may succeed.
     var isPassing: Bool {
       if case .unavailable = self { true } else { false }
     }
 
-    /// Whether it is so of the log from now on.
+    /// Whether the error is final for this log.
     var isLasting: Bool {
       switch self {
       case .damaged, .removed: true

@@ -18,12 +18,12 @@ let package = Package(
       ])
   ],
   targets: [
-    // What a trial records, and what judges that. It knows nothing of Puredux.
+    // Records and judges the history of a trial. Independent of Puredux.
     .target(name: "Histories", swiftSettings: [.strictMemorySafety()]),
     .testTarget(name: "HistoriesTests", dependencies: ["Histories"], swiftSettings: [.strictMemorySafety()]),
-    // libnats by itself, to measure beside.
+    // Raw libnats, for comparison.
     .systemLibrary(name: "CNATSRaw"),
-    // And libpq.
+    // Raw libpq, for comparison.
     .systemLibrary(name: "CPostgreSQLRaw"),
     .executableTarget(
       name: "LogTrials",

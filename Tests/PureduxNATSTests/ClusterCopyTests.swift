@@ -6,7 +6,7 @@
 
   @testable import PureduxNATS
 
-  /// That copies of logs lead to the same on a cluster, whose logs share positions, and back.
+  /// Copies to a cluster, whose logs share positions, and back preserve the state.
   @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(15)))
   struct ClusterCopyTests {
     func list(_ log: any OrderedLog) async throws -> ListStore {
@@ -32,7 +32,7 @@
       }
       #expect(try await memory.copy(to: log).logs == 3)
       #expect(try await memory.copy(to: log).added == 0)
-      // Their positions have gaps from here on.
+      // From here on, positions have gaps.
       var stores: [ListStore] = []
       for key in keys { stores.append(try await list(log[key])) }
       for action in ["d", "e"] { for store in stores { try await store.send(action) } }

@@ -58,7 +58,7 @@
         #expect(taken2 == .isLost)
         let taken3 = consumption.takeAbandoned()
         #expect(taken3 == [1])
-        // What had come is handed out first, and the next consumer begins behind it.
+        // Received entries are delivered first. The next consumer begins after them.
         guard case .records(let records, after: 0) = consumption.next() else {
           Issue.record("another step")
           return
@@ -69,7 +69,7 @@
           return
         }
         consumption.begin(2, at: Self.start)
-        // The last one's messages are nobody's.
+        // Messages of the old consumer are ignored.
         let taken4 = consumption.take(Self.entry(6, 2), under: 1, at: Self.start)
         #expect(taken4 == .nothing)
         let taken5 = consumption.take(Self.entry(6, 1), under: 2, at: Self.start)
@@ -124,8 +124,8 @@
       #expect(last == .hasRecords)
     }
 
-    /// The result for consumers that send the entry at position 9 after a delay, with a heartbeat every two seconds until
-    /// then.
+    /// The result for consumers that send the entry at position 9 after a delay, and until then a heartbeat every two
+    /// seconds.
     private func consume(each delay: Duration) -> (consumption: Consumption, arrival: Duration?, starved: Duration?) {
       var consumption = Consumption(after: 0)
       var begun = Duration.zero
@@ -175,7 +175,7 @@
       }
       #expect(!isLost(after: .seconds(100), known: 9))
       consumption.begin(1, at: Self.start)
-      // It is being made, which has a limit of its own.
+      // Creating a consumer has a limit of its own.
       #expect(!isLost(after: .seconds(100), known: 9))
       consumption.made(1, at: Self.start)
       #expect(!isLost(after: .seconds(5), known: 7))
@@ -185,7 +185,7 @@
       #expect(!isLost(after: .seconds(9), known: 7))
       #expect(isLost(after: .milliseconds(9001), known: 7))
       #expect(consumption.token == nil)
-      // What is there has a second, and twice that with each consumer that sends nothing.
+      // Existing entries may take a second, and twice as long with each consumer that sends nothing.
       for (token, limit) in [(2, 1), (3, 2), (4, 4)] as [(UInt64, Int)] {
         consumption.begin(token, at: Self.start)
         consumption.made(token, at: Self.start)

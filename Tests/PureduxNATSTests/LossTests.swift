@@ -30,7 +30,7 @@
     }
   }
 
-  /// What is removed from a stream: by its operator, who must not, and by truncation.
+  /// Entries removed from a stream: by an operator against the rules, and by truncation.
   @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(15)))
   struct LossTests {
     func list(
@@ -42,7 +42,7 @@
       ) { $0.append($1) }
     }
 
-    /// Waits until a store has stopped, as entries are missing.
+    /// Waits until a store has stopped because entries are missing.
     func untilStopped(_ store: ListStore) async {
       for await phase in store.logPhases() { if case .stopped(.unreadable) = phase { return } }
     }
@@ -54,7 +54,7 @@
     static let aMoment = Duration.zero
     static let never = Duration.seconds(3600)
 
-    @Test("who opens a tree that was purged is told, and open stores stop", arguments: [true, false])
+    @Test("opening a purged tree fails, and open stores stop", arguments: [true, false])
     func purged(whole: Bool) async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -72,13 +72,13 @@
         await #expect(throws: StoreError.self) { try await store.send("lost") }
         await store.shutdown()
       }
-      // The tree beside has what it had, if it was not meant.
+      // The other tree is intact unless the whole stream was purged.
       if whole { await untilStopped(beside) } else { try await beside.send("more") }
       await beside.shutdown()
       await log.close()
     }
 
-    @Test("where a server counts entries and shows none, a log is unavailable, and does not ask on")
+    @Test("a log is unavailable, and does not retry, if a server counts entries and shows none")
     func countedAndNotShown() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -90,7 +90,7 @@
       try await log.jetStream.ensure(.entries(of: "empty", replicas: 1))
       await log.close()
       server.kill()
-      // Whoever asks for an entry is told that there is none.
+      // Requests for a message find none.
       server.configuration = """
         mappings { "$JS.API.STREAM.MSG.GET.puredux": "$JS.API.STREAM.MSG.GET.empty" }
         """
@@ -104,7 +104,7 @@
       await again.close()
     }
 
-    @Test("what is appended behind a purge does not hide it")
+    @Test("appends after a purge do not hide it")
     func appendedBehind() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -130,7 +130,7 @@
       await aware.close()
     }
 
-    @Test("where the first entries were purged, who needs them is told, and nobody else")
+    @Test("a purge of the first entries is reported only to readers that need them")
     func purgedInPart() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -144,7 +144,7 @@
       try await log.jetStream.purge(subject(log), before: 21, in: "puredux")
       await #expect(throws: LogError.self) { try await tree.read(after: 0, through: 30) }
       await #expect(throws: LogError.self) { try await tree.read(after: 19, through: 30) }
-      // What was sent again, as its answer was late, may lie behind.
+      // Entries that were sent again, after a late answer, may follow.
       #expect(try await tree.read(after: 21, through: 30).filter { $0.position <= 30 }.count == 9)
       await #expect { try await list(tree) } throws: { isDamaged($0) }
       try await store.send("more")
@@ -164,7 +164,7 @@
       await log.close()
     }
 
-    @Test("a tree of before, of which nothing is noted, opens as ever, and it is noted then")
+    @Test("a tree without a note, of an older version, opens and gets one")
     func unmarked() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -180,7 +180,7 @@
       await again.shutdown()
       try await log.jetStream.purge(subject(log), in: "puredux")
       await #expect { try await list(log["list"]) } throws: { isDamaged($0) }
-      // As `nats kv del` leaves it: the loss is accepted.
+      // As after `nats kv del`: the loss is accepted.
       _ = try await log.jetStream.put(key, []).get()
       let anew = try await list(log["list"])
       #expect(await anew.state == [])
@@ -191,7 +191,7 @@
       await log.close()
     }
 
-    @Test("a replica that stands still while others truncate goes on where nothing has been removed")
+    @Test("a replica that pauses while others truncate continues if none of its entries is purged")
     func paused() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -206,7 +206,7 @@
       options.snapshotBytes = 500
       options.truncatesBehindSnapshots = true
       let writer = try await list(tree, options: options)
-      // It stands still at the beginning, and in the middle.
+      // The replica pauses at the beginning, and in the middle.
       for round in 1...2 {
         executor.hold()
         let before = try await tree.extent()?.truncated ?? 0
@@ -223,7 +223,7 @@
       await log.close()
     }
 
-    @Test("a reader that is behind gets what is left to it, and is told where entries are gone")
+    @Test("a slow reader gets the remaining entries, and an error at the first missing one")
     func behind() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -233,7 +233,7 @@
       }
       let tree = try #require(log["list"] as? NATSTree)
       let positions = try await tree.append((0..<10).map { [UInt8($0)] })
-      // It has what comes first, and no more yet.
+      // The reader has received the first entries only.
       var slow = tree.records(after: positions[3]).makeAsyncIterator()
       var read = try await slow.next() ?? []
       #expect(read.first?.position == positions[4])

@@ -60,12 +60,12 @@
         #expect(try await log["a"].head() == 0)
         await log.close()
       } else {
-        // Whether it is in time is not said.
+        // The outcome depends on timing.
         if let log = try? await NATSLog(servers: [server.url], options: options) { await log.close() }
       }
     }
 
-    @Test("keys that are equal texts are one log, under the spelling that has entries, of which there may be one only")
+    @Test("equal texts are one log, under the spelling that has entries; two such spellings are an error")
     func spellings() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -79,7 +79,7 @@
       for await list in one.states() where list == ["a", "b"] { break }
       await one.shutdown()
       await other.shutdown()
-      // What an older version wrote, which took the bytes of the key.
+      // An entry of an older version, which used the bytes of the key.
       let prefix = log.jetStream.prefix
       let position = try await log.jetStream.put(prefix + "kn=cc=81e", [1]).get()
       for key in ["n\u{301}e", "\u{144}e"] {
@@ -124,7 +124,7 @@
       await log.close()
     }
 
-    @Test("a log that has lost what it had acknowledged stops the stores that append to it")
+    @Test("a log that has lost acknowledged entries stops the stores that append to it")
     func beginsAnew() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -134,7 +134,7 @@
       server.kill()
       try server.removeData()
       try server.start()
-      // With the same subjects, as from an old backup: the positions begin anew.
+      // With the same subjects, as from an old backup: positions begin again.
       let another = try await Self.open(server) { $0.stream = "another" }
       var old = JetStream.StreamConfiguration.entries(of: "puredux", replicas: 1)
       old.subjects = [log.jetStream.prefix + "*"]
@@ -150,7 +150,7 @@
       await log.close()
     }
 
-    @Test("a store that was ahead of a backup that is restored stops, and the next one begins with what there is")
+    @Test("a store ahead of a restored backup stops, and the next one begins with the restored entries")
     func restored() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -169,13 +169,13 @@
       #expect(await store.statistics.log?.phase == .stopped(.unreadable(position: position + 1)))
       #expect(await store.state.count == 6)
       await store.shutdown()
-      // It has written as one who has seen more than there is: nobody goes on before that is decided.
+      // The store has written entries that follow lost ones. No store continues before a decision about them.
       await #expect(throws: StoreError.stopped(.diverged(position: position))) { try await list(log["list"]) }
-      // It may have given the log its entry more than once.
+      // The store may have appended its entry more than once.
       for case .diverged(let entry, _) in try await log["list"].verifyEntries().problems {
         try await log["list"].skip(position: entry, reason: "of one that was ahead of the backup")
       }
-      // What clients were told of is another past.
+      // Clients have seen another history.
       let epoch = try await log["list"].beginEpoch(reason: "restored")
       let next = try await list(log["list"])
       #expect(await next.state == ["0", "1", "2"])
@@ -186,7 +186,7 @@
       await log.close()
     }
 
-    @Test("what was truncated is removed after a while, and whoever needs it then is told")
+    @Test("truncated entries are removed after a while, and readers that need them get an error")
     func truncation() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -197,14 +197,14 @@
       _ = try await other.append([1])
       #expect(try await tree.extent() == nil)
       #expect(try await tree.read(after: 0, through: positions[9]).count == 10)
-      // Neither what is no position of the tree's nor the last one truncates anything.
+      // Neither a position of no entry nor the last one truncates anything.
       for position in [0, positions[9], positions[9] + 1, .max] {
         try await tree.truncate(through: position)
         #expect(
           try await tree.extent() == NATSTree.Extent(truncated: 0, first: positions[0], start: positions[0]))
       }
       try await tree.truncate(through: positions[6])
-      // Until it has been removed, which is done in the background.
+      // Entries are purged in the background.
       try await untilFirst(positions[7], of: log.jetStream.prefix + "ktree", in: log)
       await #expect(throws: LogError.truncated(first: positions[7])) {
         try await tree.read(after: positions[5], through: positions[9])
@@ -218,12 +218,12 @@
       await log.close()
     }
 
-    /// Waits until an entry is the first of a subject, or a later one is.
+    /// Waits until a subject's first entry is at a position or a later one.
     func untilFirst(_ position: UInt64, of subject: String, in log: NATSLog) async throws {
       while try await log.jetStream.first(of: subject, from: 1, in: log.options.stream)?.seq ?? 0 < position {}
     }
 
-    @Test("a snapshot that is larger than a message comes in parts, of which those of old ones go")
+    @Test("a snapshot larger than a message is stored in parts, and parts of old snapshots are removed")
     func snapshots() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -238,13 +238,13 @@
         try await tree.newest() == LogSnapshot(position: 9, bytes: [UInt8](repeating: 9, count: 2_500_000)))
       let stream = log.jetStream.bucketStream
       #expect(try await log.jetStream.subjects(log.jetStream.bucketSubject("ka_tree=20b.*.*"), in: stream).count == 3)
-      // One whose parts are lost is none.
+      // A snapshot with lost parts is ignored.
       try await log.jetStream.purge(log.jetStream.bucketSubject("ka_tree=20b.*.1"), in: stream)
       #expect(try await tree.newest() == nil)
       await log.close()
     }
 
-    @Test("a store begins with a snapshot, and truncates behind the one before")
+    @Test("a store begins with a snapshot, and truncates up to the previous one")
     func snapshotOfStore() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -267,7 +267,7 @@
       await log.close()
     }
 
-    @Test("a snapshot of another log, of more than there is, or one that is not whole, is replaced")
+    @Test("a snapshot that is of another log, beyond the head, or incomplete is replaced")
     func foreignSnapshot() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -275,7 +275,7 @@
       let tree = try #require(log["list"] as? NATSTree)
       var options = LogOptions.silent
       options.snapshotBytes = 500
-      // One of more than there is, and no state: it stays until it is replaced.
+      // A snapshot of more than the log has, and no state: it stays until it is replaced.
       let stray = LogSnapshot(position: 1_000_000, bytes: [1, 2, 3])
       for count in [200, 400] {
         let store = try await list(tree, options: options)
@@ -296,7 +296,7 @@
       let parts = try await log.jetStream.subjects(
         log.jetStream.bucketSubject("klist.*.*"), in: log.jetStream.bucketStream)
       #expect(parts.count == 1)
-      // One of a stream that was here before.
+      // A snapshot of an earlier stream.
       let name = log.jetStream.bucketSubject("klist.snapshot")
       let manifest = #"{"stream":"before","position":1000000,"name":"1000000-a","parts":0,"bytes":0}"#
       _ = try await log.jetStream.put(name, Array(manifest.utf8)).get()
@@ -305,7 +305,6 @@
       for number in 0..<200 { try await store.send("\(number)") }
       #expect(await store.state.count == 600)
       await store.shutdown()
-      // One that is not whole.
       let other = try #require(log["other"] as? NATSTree)
       let large = [UInt8](repeating: 1, count: 2_500_000)
       try await other.save(LogSnapshot(position: 10, bytes: large))
@@ -316,7 +315,7 @@
       await log.close()
     }
 
-    @Test("who only follows is told that the stream is another one")
+    @Test("a mere follower detects a replaced stream")
     func followsAnotherStream() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -336,14 +335,14 @@
       await log.close()
     }
 
-    @Test("what was meant for a stream that is gone does not come into the next one of its name")
+    @Test("entries meant for a deleted stream do not enter the next one of its name")
     func pendingForAnotherStream() async throws {
       let server = try NATSServer()
       defer { server.kill() }
       let log = try await Self.open(server)
       let old = try await list(log["list"])
       for number in 0..<5 { try await old.send("\(number)") }
-      // What was truncated of it is nothing to the next one.
+      // The old stream's truncation does not apply to the next one.
       try await log["list"].truncate(through: 3)
       _ = try await log.jetStream.request("STREAM.DELETE.puredux", JetStream.Empty(), for: JetStream.Empty.self).get()
       #expect(old.dispatch("pending") == .enqueued)
@@ -363,7 +362,7 @@
       await log.close()
     }
 
-    @Test("entries are as large as the stream and the servers take, also if they take less than they did")
+    @Test("the entry limit is that of the stream and the servers, also after they lower it")
     func smallerMessages() async throws {
       let server = try NATSServer("max_payload: 65536")
       defer { server.kill() }
@@ -401,7 +400,7 @@
       await log.close()
     }
 
-    @Test("who one is: names, tokens, and errors that say so")
+    @Test("credentials: users, tokens, and clear errors")
     func credentials() async throws {
       let named = try NATSServer(#"authorization { user: "store", password: "s3cret" }"#)
       defer { named.kill() }
@@ -433,7 +432,7 @@
       }
     }
 
-    @Test("TLS, with certificates of one's own")
+    @Test("TLS with client certificates")
     func tls() async throws {
       let certificates = try Certificates()
       let server = try NATSServer(
@@ -452,7 +451,7 @@
       }
     }
 
-    @Test("no server, no stream's name, no room for a key and a stream that forgets are errors")
+    @Test("a missing server, an invalid stream name, too long a key and a stream that expires messages are errors")
     func refusals() async throws {
       await #expect {
         try await NATSLog(servers: ["nats://127.0.0.1:1"], options: Self.options { $0.connectLimit = .zero })
@@ -464,7 +463,7 @@
           try await NATSLog(servers: servers, options: Self.options { $0.connectLimit = .zero })
         }
       }
-      // Some of these libnats takes for a server of this machine, where there may be one.
+      // libnats takes some of these addresses for a server on this machine, which may exist.
       for (server, shown) in [
         ("", ""), (" ", " "), ("nats://", "nats://"), ("nats://:4222", "nats://:4222"), ("tls://ann:secret@", "tls://"),
         ("ann:secret@:4222", ":4222"), ("nats:///4222", "nats:///4222"), ("ann:sec://ret@:4222", ":4222"),
@@ -496,7 +495,7 @@
       try await log.jetStream.ensure(.entries(of: "fine", replicas: 1))
       _ = try await log.jetStream.request("STREAM.CREATE.forgetful", forgetful, for: JetStream.Empty.self).get()
       await #expect(
-        throws: LogError.refused("The stream forgetful cannot be used: it removes what is older than max_age.")
+        throws: LogError.refused("The stream forgetful cannot be used: it removes messages older than max_age.")
       ) { try await Self.open(server) { $0.stream = "forgetful" } }
       let long = log[String(repeating: "x", count: 1001)]
       await #expect(throws: LogError.self) { try await long.head() }
@@ -508,7 +507,7 @@
       await log.close()
     }
 
-    @Test("a log that is closed fails all that is asked of it, and what waits")
+    @Test("a closed log fails new and pending requests")
     func closing() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -524,12 +523,12 @@
       await log.close()
     }
 
-    @Test("who goes away leaves nothing at the server, and nothing here", arguments: [true, false])
+    @Test("a released log or reader leaves nothing at the server or in memory", arguments: [true, false])
     func leaving(closes: Bool) async throws {
       let server = try NATSServer()
       defer { server.kill() }
       let observing = try await Self.open(server)
-      // What nobody listens to would go by itself after five heartbeats, which is later than this test may take.
+      // The servers delete an abandoned consumer after five heartbeats, which is longer than this test may take.
       var log: NATSLog? = try await Self.open(server) { $0.heartbeat = .seconds(60) }
       var tree = log?["tree"]
       weak let connection = log?.jetStream.connection
@@ -547,14 +546,13 @@
       }
       if closes { await log?.close() }
       (log, tree) = (nil, nil)
-      // What runs for it at the moment still holds it.
+      // Work in progress still holds the connection.
       while connection != nil { await observing.jetStream.pause() }
       await observing.close()
     }
   }
 
   extension JetStream {
-    /// A round trip.
     fileprivate func pause() async { _ = try? await checkIdentity() }
   }
 

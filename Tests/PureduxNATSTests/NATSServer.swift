@@ -5,7 +5,6 @@
   import Testing
 
   extension LogOptions {
-    /// Prints nothing.
     static var silent: LogOptions {
       var options = LogOptions()
       options.reporting = { _ in }
@@ -13,9 +12,9 @@
     }
   }
 
-  /// A server with JetStream on this machine, which can crash and be started again with what it had stored.
+  /// A JetStream server on this machine, which can crash and restart with its data.
   final class NATSServer {
-    /// Where the server's program is: `PUREDUX_NATS_SERVER`, or on the path.
+    /// The path of the server's program: `PUREDUX_NATS_SERVER`, or found in `PATH`.
     static let program: String? = {
       let environment = ProcessInfo.processInfo.environment
       let named = environment["PUREDUX_NATS_SERVER"].map { [$0] } ?? []
@@ -24,12 +23,12 @@
     }()
 
     private let directory: String
-    /// More lines for its configuration, from the next start on.
+    /// Additional configuration, from the next start on.
     var configuration: String
     private var running: Program?
     private(set) var port: Int?
 
-    /// - Parameter configuration: More lines for the server's configuration.
+    /// - Parameter configuration: Additional lines for the server's configuration.
     init(_ configuration: String = "") throws {
       directory = FileManager.default.temporaryDirectory.path + "/puredux-nats-\(UUID().uuidString)"
       self.configuration = configuration
@@ -44,7 +43,7 @@
 
     var url: String { "nats://127.0.0.1:\(port ?? 0)" }
 
-    /// Starts it, and waits until it listens. The first time it chooses a free port.
+    /// Starts the server, and waits until it listens. The first start chooses a free port.
     func start() throws {
       let path = directory + "/server.conf"
       try """
@@ -57,7 +56,7 @@
       for name in try FileManager.default.contentsOfDirectory(atPath: directory) where name.hasSuffix(".ports") {
         try FileManager.default.removeItem(atPath: directory + "/" + name)
       }
-      // The end of its input ends the server, and so does the end of this process.
+      // The server ends with its standard input, and so with this process.
       let script = #""$0" "$@" & server=$!; read -r line; kill -9 $server; wait"#
       let running = try Program(["/bin/sh", "-c", script, program, "-c", path, "-l", directory + "/server.log"])
       self.running = running
@@ -78,7 +77,7 @@
       }
     }
 
-    /// Copies what it has stored to a backup, or back, while it does not run.
+    /// Copies the stopped server's data to a backup, or back.
     func backUp() throws {
       try FileManager.default.copyItem(atPath: directory + "/data", toPath: directory + "/backup")
     }
@@ -88,10 +87,10 @@
       try FileManager.default.copyItem(atPath: directory + "/backup", toPath: directory + "/data")
     }
 
-    /// As if its disk had been replaced by an empty one.
+    /// Simulates a replaced, empty disk.
     func removeData() throws { try FileManager.default.removeItem(atPath: directory + "/data") }
 
-    /// As if the machine had died.
+    /// Simulates the death of the machine.
     func kill() {
       running?.end()
       running = nil

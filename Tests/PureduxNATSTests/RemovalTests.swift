@@ -8,7 +8,7 @@
   @testable import PureduxNATS
 
   @Suite struct PagesTests {
-    @Test("names that come page by page all come once, whatever goes meanwhile", arguments: [2, 3, 5, 100])
+    @Test("paged names are each returned once, whatever is removed meanwhile", arguments: [2, 3, 5, 100])
     func pages(size: Int) async throws {
       let names = LockedValue((0..<30).map { "\($0 + 100)" })
       let fetch: Pages.Fetch = { offset throws(LogError) in
@@ -20,14 +20,14 @@
         let page = try await pages.next(fetch)
         if page.isEmpty { break }
         found += page
-        // Those that come first go: the others move up.
+        // The first names are removed, and the others move up.
         names.withLock { $0.removeFirst(min(2, max(0, $0.count - 12))) }
       }
       #expect(Set(found).count == found.count && found == found.sorted())
       #expect(found.suffix(12) == (118..<130).map { "\($0)" })
     }
 
-    @Test("a token is decoded to the key that it was made of", arguments: ["", "a", "b/1", "caf\u{E9}", "=", "k.*>"])
+    @Test("a token decodes to its key", arguments: ["", "a", "b/1", "caf\u{E9}", "=", "k.*>"])
     func tokens(key: String) throws {
       let token = try #require(Subjects.token(of: key))
       #expect(Subjects.key(ofToken: token) == key)
@@ -37,7 +37,7 @@
     }
   }
 
-  /// What is left of a tree that is removed, and who is told.
+  /// The remains of a removed tree, and the notice to its followers.
   @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(15)))
   struct RemovalTests {
     func list(_ log: any OrderedLog) async throws -> ListStore {
@@ -60,7 +60,7 @@
       for process in processes { await process.close() }
     }
 
-    @Test("a tree without entries that another process removes is over, and one that nobody uses leaves nothing")
+    @Test("a tree without entries ends when another process removes it, and removing an unused tree leaves nothing")
     func empty() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -71,7 +71,7 @@
         let bucket = here.jetStream.bucketSubject(">")
         return try await here.jetStream.subjects(bucket, in: here.jetStream.bucketStream).isEmpty
       } whenRemoved: { unaware in
-        // Also once nothing is left of it, for a reader and a writer that have missed the end.
+        // This also holds after the purge, for a reader and a writer that have missed the final entry.
         let bucket = Bucket(here.jetStream, token: "klist")
         while try await bucket.removals().cleared == 0 { await Task.yield() }
         _ = try await unaware.append([1])
@@ -80,7 +80,7 @@
       await there.close()
     }
 
-    @Test("a tree whose note of removals is damaged hides no other one, and is named")
+    @Test("a tree with a damaged removal note hides no other tree, and is named")
     func damaged() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -93,14 +93,14 @@
       let revision = try #require(try await log.jetStream.last(of: subject, in: log.jetStream.bucketStream)).seq
       _ = try await log.jetStream.put(subject, Array("damaged".utf8), revision: revision).get()
       #expect(try await all(log.keys(prefix: "")) == ["a", "b", "c"])
-      // A removed tree's summary that arrives now would have the key, too.
+      // A late summary of a removed tree would have the same key.
       #expect(try await all(log.summaries(prefix: "")).map(\.key).sorted() == ["a", "c"])
       let report = try await log.copy(to: MemoryLogs())
       #expect(report.logs == 2 && report.failures.map(\.key) == ["b"])
       await log.close()
     }
 
-    @Test("stores of other processes stop, and what they still write is nobody's")
+    @Test("stores of other processes stop, and their late entries belong to no tree")
     func others() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -113,7 +113,7 @@
       for await phase in store.logPhases() { if case .stopped(.removed) = phase { break } }
       await #expect(throws: StoreError.stopped(.removed)) { try await store.send("late") }
       await store.shutdown()
-      // One that has not noticed yet.
+      // A log object that has not noticed the removal yet.
       let unaware = try #require(here["list"] as? NATSTree)
       _ = try await unaware.append([1])
       try await there.remove("list")
@@ -129,7 +129,7 @@
       await there.close()
     }
 
-    @Test("what others have on their way goes after a while, and nothing is left then")
+    @Test("entries in flight are purged after a while, and nothing is left")
     func clears() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -148,7 +148,7 @@
       await log.close()
     }
 
-    @Test("a removal that was only noted is completed by whoever uses the key next", arguments: [true, false])
+    @Test("a removal that was only noted is completed by the key's next user", arguments: [true, false])
     func cutShort(opens: Bool) async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -156,7 +156,7 @@
       let store = try await list(log["list"])
       try await store.send("a")
       try await store.saveSnapshot()
-      // As who dies right behind that.
+      // The remover dies after the note.
       let bucket = Bucket(log.jetStream, token: "klist")
       try await bucket.noteRemoval(of: 0)
       #expect(try await all(log.keys(prefix: "")) == [])
@@ -168,7 +168,7 @@
       await log.close()
     }
 
-    @Test("a tree whose entries were purged can be removed, and begins anew")
+    @Test("a tree with purged entries can be removed, and a new one begins")
     func purged() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -187,7 +187,7 @@
       await log.close()
     }
 
-    @Test("what is erased is gone from the stream and the bucket, and stores go on")
+    @Test("erased entries are gone from the stream and the bucket, and stores go on")
     func erased() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -211,12 +211,12 @@
       try await store.send("later")
       let second = try await make()
       #expect(await second.state == ["kept", "forget", "more", "later"])
-      // One entry without actions, and the last one; perhaps one that was sent again.
+      // An entry without actions, and the last one; perhaps one that was sent again.
       let entries = try await tree.read(after: position, through: try await tree.head())
       #expect(!entries.contains { $0.bytes.contains(Array("secret".utf8)) })
       #expect(try await log.jetStream.entries(of: tree.subject()).count == entries.count)
       await #expect(throws: LogError.self) { try await tree.read(after: 0, through: position) }
-      // The manifest, its part, what is to be there of the log, and that somebody uses it.
+      // The manifest, its part, the extent, and the note that the tree is in use.
       let bucket = try await log.jetStream.subjects(
         log.jetStream.bucketSubject("klist.>"), in: log.jetStream.bucketStream)
       #expect(bucket.count == 4)
@@ -225,7 +225,7 @@
       await log.close()
     }
 
-    @Test("who has missed the end of a removed tree finds out, also where nothing is left of it")
+    @Test("a process that missed a tree's final entry detects the removal, also after the purge")
     func missed() async throws {
       let server = try NATSServer()
       defer { server.kill() }

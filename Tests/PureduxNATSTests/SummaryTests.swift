@@ -8,7 +8,7 @@
 
   @testable import PureduxNATS
 
-  /// Lists of trees on a cluster.
+  /// Lists of summaries on a cluster.
   @Suite(.enabled(if: NATSServer.program != nil, "nats-server is not installed"), .timeLimit(.minutes(15)))
   struct NATSSummaryTests {
     func list(_ log: any OrderedLog) async throws -> ListStore {
@@ -18,7 +18,7 @@
       ) { $0.append($1) }
     }
 
-    @Test("what stores have written at their end is listed by another process")
+    @Test("summaries that stores write at their end are listed by another process")
     func atTheEnd() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -37,11 +37,11 @@
       await there.close()
     }
 
-    @Test("many come in several batches, each once, whatever is saved meanwhile")
+    @Test("many summaries are listed in batches, each once, whatever is saved meanwhile")
     func many() async throws {
       let server = try NATSServer()
       defer { server.kill() }
-      // However busy the machine is.
+      // Long enough for a busy machine.
       let log = try await NATSLogTests.open(server) { $0.answerLimit = .seconds(300) }
       let keys = (0..<2000).map { "list \($0)" }
       try await withThrowingTaskGroup { tasks in
@@ -62,7 +62,7 @@
       await log.close()
     }
 
-    @Test("a list ends behind the last one, and at once where there is none")
+    @Test("a list ends after the last summary, and at once if there is none")
     func ends() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -75,7 +75,7 @@
       await log.close()
     }
 
-    @Test("what a process writes that does not know of the removal is nobody's, and the next tree's is listed")
+    @Test("a late summary of a removed tree is ignored, and the next tree's is listed")
     func removed() async throws {
       let server = try NATSServer()
       defer { server.kill() }

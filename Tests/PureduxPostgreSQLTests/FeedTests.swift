@@ -5,20 +5,20 @@
 
   @testable import PureduxPostgreSQL
 
-  /// What a reader knows, without a database: what is appended here and elsewhere, read, notified and looked at in any
-  /// order, some of it late.
+  /// A reader's feed without a database: local and remote appends, reads, notifications and polls in any order, some
+  /// late.
   struct FeedTests {
-    /// A log, and one that follows it.
+    /// A log and one reader.
     private struct Simulation {
       let feed: Feed
       var random: SeededGenerator
-      /// How many entries are committed: each is its position.
+      /// The number of committed entries, each of which is its position.
       var head: UInt64 = 0
-      /// Appended here, and not told yet.
+      /// Local appends that the feed has not been offered yet.
       var untold: [ClosedRange<UInt64>] = []
-      /// What is being read, and what there was when the database looked.
+      /// The read in progress: its position, and the head that the database has found.
       var reading: (after: UInt64, head: UInt64?)?
-      /// Heads that were asked for, and have not come.
+      /// Heads that were queried and not delivered yet.
       var looks: [UInt64] = []
       var handedOut: [UInt64] = []
 
@@ -62,7 +62,7 @@
         reading = (after, found ?? head)
       }
 
-      /// The reader asks what to do, or gets what it has asked for.
+      /// The reader takes a step, or receives the answer to its read.
       mutating func goOn() {
         if let (after, found) = reading {
           guard let found else { return look() }
@@ -79,7 +79,7 @@
         }
       }
 
-      /// Everything comes to rest: at last somebody looks.
+      /// All pending events arrive, and at last a poll.
       mutating func end() {
         while !untold.isEmpty { tell() }
         for look in looks { _ = feed.found(head: look, of: 1) }
@@ -89,7 +89,7 @@
       }
     }
 
-    @Test("in whatever order things happen, each entry is handed out once, in order, and all of them in the end")
+    @Test("each entry is delivered once and in order, whatever the order of events")
     func random() {
       for _ in 0..<5000 {
         let seed = UInt64.random(in: .min ... .max)
@@ -101,7 +101,7 @@
       }
     }
 
-    @Test("what is ready is bounded, and the rest is read")
+    @Test("ready entries are bounded, and the rest is read")
     func bounded() {
       let knowledge = Knowledge()
       _ = knowledge.learn(1)
@@ -118,7 +118,7 @@
       #expect(feed.next() == .read(after: 3))
     }
 
-    @Test("what is appended to another tree of the key is none of a reader's")
+    @Test("a reader ignores appends to another tree of its key")
     func another() {
       let knowledge = Knowledge()
       _ = knowledge.learn(1)
@@ -128,18 +128,18 @@
       feed.offer([[1]], to: 2, behind: 0)
       #expect(feed.next() == .read(after: 0))
       feed.read(through: nil, hasMore: false)
-      // It ends where the reader's own did, and that is gone.
+      // The new tree's head is where the old tree's was.
       #expect(!feed.found(head: 0, of: 2))
       #expect(feed.next() == .read(after: 0))
     }
 
-    @Test("a server that has less than there was is asked twice, and one that was asked before it was there is not it")
+    @Test("missing entries are damage at the second finding, and an answer to an earlier question is none")
     func knowledge() {
       let knowledge = Knowledge()
       let (one, other) = (ObjectIdentifier(Session.self), ObjectIdentifier(Writer.self))
       #expect(knowledge.found(head: 5, knowing: 0, by: one) == nil)
       knowledge.saw(7)
-      // Asked before.
+      // This answer was requested earlier.
       #expect(knowledge.found(head: 6, knowing: 5, by: one) == nil)
       #expect(knowledge.position == 7)
       guard case .unavailable? = knowledge.found(head: 6, knowing: 7, by: one) else {
@@ -147,7 +147,7 @@
         return
       }
       #expect(knowledge.found(head: 7, knowing: 7, by: one) == nil)
-      // Another session has another server, and is told for itself.
+      // Another session has another server, and is warned separately.
       guard case .unavailable? = knowledge.found(head: 6, knowing: 7, by: other) else {
         Issue.record("It is damaged at once, or not at all.")
         return

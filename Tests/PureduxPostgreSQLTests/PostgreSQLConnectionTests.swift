@@ -8,7 +8,7 @@
 
   @testable import PureduxPostgreSQL
 
-  /// How many connections a process has at the server.
+  /// The number of a process' connections to the server.
   @Suite(
     .enabled(if: PostgreSQLServer.programs != nil, "PostgreSQL is not installed"), .serialized, .timeLimit(.minutes(10))
   )
@@ -33,14 +33,14 @@
       return lock
     }
 
-    /// Returns when this process has no more connections than a bound: the server ends those of abandoned statements.
+    /// Returns when this process has at most `bound` connections: the server ends those of abandoned statements.
     private func expectConnections(at server: PostgreSQLServer, atMost bound: Int) async throws {
       let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'puredux'"
       while try server.execute("SELECT (\(count)) <= \(bound)") != "t\n" { await Task.yield() }
     }
 
     @Test(
-      "a process has two connections while a table is locked, whichever it is",
+      "a process has two connections while any of the tables is locked",
       arguments: ["about", "trees", "entries", "removals", "snapshots", "snapshot_parts", "summaries"])
     func lockedTable(table: String) async throws {
       let server = try PostgreSQLServer()
@@ -75,7 +75,7 @@
       await log.close()
     }
 
-    @Test("appends to many trees wait for a locked table twice, and not once each")
+    @Test("appends to many trees wait for a locked table twice, not once per tree")
     func manyTrees() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server) { $0.answerLimit = .seconds(1) }
@@ -94,7 +94,7 @@
       var failures = 0
       for await outcome in outcomes.stream.prefix(30) { if case .failure(.unavailable) = outcome { failures += 1 } }
       #expect(failures == 30)
-      // Nobody reads meanwhile. A busy machine may have had some of them wait for an answer in vain.
+      // No reads run meanwhile. On a busy machine, some may have reached their time limit.
       let count = try waits()
       #expect(count <= 4)
       try server.execute("CREATE TABLE release ()")
@@ -106,7 +106,7 @@
     }
 
     @Test(
-      "the limits hold behind a pooler that takes no settings when a client connects",
+      "the limits hold behind a pooler that takes no startup settings",
       arguments: [Pooler.Treatment.refuses, .drops])
     func pooler(treatment: Pooler.Treatment) async throws {
       let server = try PostgreSQLServer()
@@ -119,7 +119,7 @@
       try await store.send("before")
       let lock = try await lock("trees", of: server)
       var told = ""
-      // More than once on a machine that is too busy to answer in time.
+      // A busy machine may need several attempts to answer in time.
       for _ in 0..<20 where !told.contains("55P03") {
         told = "\(await failure { try await log["list"].head() } as Any)"
       }
@@ -134,7 +134,7 @@
       #expect(pooler.changed.value.withLock { $0 } > 0)
     }
 
-    @Test("the settings of the connection string hold beside those of the log")
+    @Test("the settings of the connection string apply in addition to the log's")
     func ownOptions() async throws {
       let server = try PostgreSQLServer()
       try server.execute("CREATE ROLE other NOLOGIN; GRANT CREATE ON DATABASE postgres TO other")
@@ -160,16 +160,15 @@
     }
   }
 
-  /// A pooler on a socket of its own. As pgbouncer does by default, it refuses a client that names options in its
-  /// startup packet; or it drops them, as with `ignore_startup_parameters`;
-  /// or it drops one of them.
+  /// A pooler on its own socket. Like pgbouncer by default, it refuses clients that set options in their startup
+  /// packet. Alternatively it drops the options, as with `ignore_startup_parameters`, or drops one of them.
   final class Pooler: Sendable {
     enum Treatment: Sendable { case refuses, drops, dropsMessages }
 
     let directory = "/tmp/puredux-\(UUID().uuidString.prefix(8))"
     final class Count: Sendable { let value = LockedValue(0) }
 
-    /// How many clients have named options.
+    /// The number of clients that have set options.
     let changed = Count()
     private let listener: Int32
 
@@ -209,7 +208,7 @@
     ) -> Int32 {
       var address = sockaddr_un()
       address.sun_family = sa_family_t(AF_UNIX)
-      // SAFETY: the path is short; a socket's address is read as the general one within the call.
+      // SAFETY: the path fits, and the pointer is read as a general socket address within the call.
       unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: Array(path.utf8)) }
       return unsafe withUnsafePointer(to: &address) { address in
         unsafe address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
@@ -218,9 +217,9 @@
       }
     }
 
-    /// Bytes that have come; none at the end.
+    /// The received bytes; empty at the end.
     private static func receive(_ descriptor: Int32, _ count: Int = 1 << 16) -> [UInt8] {
-      // SAFETY: the bytes that are counted have been received.
+      // SAFETY: `size` is the number of received bytes.
       unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, size in
         size = unsafe max(0, recv(descriptor, buffer.baseAddress, count, 0))
       }
@@ -247,7 +246,7 @@
       _ client: Int32, _ target: String, _ treatment: Treatment, _ changed: Count
     ) {
       defer { close(client) }
-      // The startup packet: its length, the version of the protocol, and names and values that end with a zero.
+      // The startup packet: length, protocol version, and zero-terminated names and values.
       let packet = receive(client)
       guard packet.count > 8 else { return }
       var texts = packet[8...].split(separator: 0, omittingEmptySubsequences: false).map {

@@ -9,7 +9,7 @@
 
   @testable import PureduxPostgreSQL
 
-  /// That copies of logs lead to the same in a database, and back in files, and that it keeps what every log keeps.
+  /// Copies to a database and back to files preserve the state, and the database keeps all kinds of entries.
   @Suite(
     .enabled(if: PostgreSQLServer.programs != nil, "PostgreSQL is not installed"), .serialized, .timeLimit(.minutes(10))
   )
@@ -31,7 +31,7 @@
     // MARK: From files to a database, and back
 
     @Test(
-      "stores go on to the end of the old log and open the new one: the same state at the same position, there and back",
+      "stores that move to a copied log have the same state at the same position, there and back",
       arguments: [false, true])
     func moved(truncates: Bool) async throws {
       let server = try PostgreSQLServer()
@@ -46,7 +46,7 @@
         for number in 0..<50 { try await stores[number % 2].send("before \(number)") }
         if truncates { try await stores[0].eraseLog() } else { try await stores[0].saveSnapshot() }
         try await stores[1].send("behind the snapshot")
-        // Without an epoch: nobody is told positions, and they are to be the same.
+        // Without an epoch, as no position was disclosed, and positions are to stay the same.
         async let sent: Void = {
           for number in 0..<200 { try await stores[number % 2].send("during \(number)") }
         }()
@@ -58,7 +58,7 @@
           await store.shutdown()
           states.append(await store.state)
         }
-        // A store that ends gives the log one more entry, without actions, and does not wait for it.
+        // A store that ends appends an entry without actions, and does not wait for it.
         await log.writer.finish()
         #expect(states[0] == states[1])
         #expect(states[0].dropLast(251) == expected[...] && Set(states[0].suffix(251)).count == 251)
@@ -67,7 +67,7 @@
         let rest = try await old.copy(to: new, reason: nil)
         #expect(rest.logs == 1 && rest.added == 0 && rest.failures == [])
         let (end, moved) = (try await old["boards/1"].head(), try await new["boards/1"].head())
-        // What stands in for what was truncated is less than that.
+        // Truncated entries are replaced by fewer ones.
         #expect(truncates ? moved < end : moved == end)
         #expect(try await new["boards/1"].verifyEntries().problems == [])
         let first = try await counted(new["boards/1"])
@@ -80,7 +80,7 @@
       await back.close()
     }
 
-    @Test("a copy that loses its connections in between is completed by the next call, each entry once")
+    @Test("a copy that loses its connections is completed by the next call, each entry once")
     func cutShort() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
@@ -91,7 +91,7 @@
       for round in 0... {
         let (places, progress) = AsyncStream.makeStream(of: UInt64.self)
         let copying = Task {
-          // It may find the connections not made anew yet, and end by itself.
+          // The copy may fail before the connections are replaced.
           defer { progress.finish() }
           _ = try await memory["tree"].copy(to: log["tree"], reason: nil) { progress.yield($0.copied) }
         }
@@ -115,7 +115,7 @@
       await log.close()
     }
 
-    @Test("many entries at once are appended behind a position, all or none, and whoever follows gets them")
+    @Test("many entries are appended after a position, all or none, and followers get them")
     func dense() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
@@ -142,7 +142,7 @@
         return
       }
       #expect(try await followed.value.map(\.bytes) == entries + [[1]])
-      // A refusal is none of the log.
+      // The log still takes entries after a refusal.
       try await tree.append([[4]], behind: 2001)
       #expect(try await tree.append([5]) == 2003)
       #expect(try await log["tree"].read(after: 2000, through: 2003).map(\.bytes) == [[1], [4], [5]])
@@ -185,7 +185,7 @@
       }
       await archive.close()
       await restored.close()
-      // The logs that are in the other schema are as they were.
+      // The logs in the other schema are unchanged.
       let board = try await counted(log["boards/1"])
       #expect(await board.state == expected + ["behind the export"])
       await board.shutdown()
@@ -211,7 +211,7 @@
       let mistake = try await log["list"].head()
       try await old.send("b")
       #expect(try await other["list"].skip(position: mistake, reason: "a mistake") == mistake + 2)
-      // Who has applied it stops, and is opened anew.
+      // Stores that have applied the entry stop, and are reopened.
       await old.shutdown()
       await replica.shutdown()
       let skipped = try await counted(log["list"], rules(1))
@@ -242,14 +242,14 @@
       await other.close()
     }
 
-    @Test("what was erased is in no table any more")
+    @Test("erased texts are in no table")
     func erased() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
       let names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'puredux'"
       let tables = try server.execute(names).split(separator: "\n")
       #expect(tables.count == 8)
-      /// The tables that have one of some texts, as it is or as its bytes are shown.
+      /// The tables that contain one of some texts, as text or in hexadecimal.
       func holding(_ texts: String...) throws -> Set<Substring> {
         let patterns = texts.flatMap { text in [text, text.utf8.map { String($0, radix: 16) }.joined()] }
         return Set(
@@ -268,7 +268,7 @@
       }
       for action in ["kept", "secret of Ann", "secret of Bob"] { try await store.send(action) }
       try await store.saveSnapshot()
-      // What a process has left that died while it saved one.
+      // The remains of a process that died while it saved a snapshot.
       try server.execute(
         "INSERT INTO puredux.snapshot_parts SELECT tree, 2, 'left', 0, 'secret' FROM puredux.snapshots")
       #expect(try holding("secret") == ["entries", "contents", "snapshot_parts", "summaries"])
@@ -287,7 +287,7 @@
       await log.close()
     }
 
-    @Test("what stores have written at their end is listed by another process, and nothing of what was removed")
+    @Test("summaries that stores write at their end are listed by another process, but not those of removed trees")
     func summaries() async throws {
       let server = try PostgreSQLServer()
       let here = try await open(server)
@@ -331,7 +331,7 @@
       for board in 0..<20 {
         try await directories[board % 2].withStore(board) { #expect(await $0.state == ["0", "1", "2"]) }
       }
-      // One that has stopped, as its log is gone, is made anew for whoever asks next.
+      // A store whose log was removed has stopped, and is replaced for its next user.
       let handle = try await directories[0].open(0)
       try await logs[1].remove("boards/0")
       for await phase in handle.store.logPhases() { if case .stopped = phase { break } }
@@ -372,7 +372,7 @@
       for action in ["a", "b"] { try await one.send(action) }
       try await one.saveSnapshot()
       try await one.send("c")
-      // The log's answer may come behind the commit.
+      // The log's answer may arrive after the commit.
       await first.notes.untilCount(5)
       await one.shutdown()
       #expect(first.notes.all.sorted().prefix(4) == ["appended 1", "appended 1", "appended 1", "replayed 0"])

@@ -11,7 +11,6 @@
   typealias ListStore = RootStore<[String], String>
 
   extension LogOptions {
-    /// Prints nothing.
     static var silent: LogOptions {
       var options = LogOptions()
       options.reporting = { _ in }
@@ -39,8 +38,7 @@
     }
   }
 
-  /// A log whose calls fail with an error, as it is thrown: who catches some cases of a typed error crashes the
-  /// compiler (6.3).
+  /// The error of a call to a log. Tests that match cases of a typed error in a `catch` crash the compiler (6.3).
   func failure<Result>(of body: () async throws -> Result) async -> LogError? {
     do {
       _ = try await body()
@@ -77,7 +75,7 @@
       for process in processes { await process.close() }
     }
 
-    @Test("a tree without entries that another process removes is over, and one that nobody uses leaves nothing")
+    @Test("a tree without entries ends when another process removes it, and removing an unused tree leaves nothing")
     func empty() async throws {
       let server = try PostgreSQLServer()
       let (here, there) = (try await open(server), try await open(server))
@@ -98,7 +96,7 @@
       let server = try PostgreSQLServer()
       var options = PostgreSQLLog.Options()
       (options.connectLimit, options.answerLimit, options.pollInterval) = (duration, duration, duration)
-      // The shortest limit is a second, which may be over on a busy machine: then once more.
+      // The shortest limit is a second, which a busy machine may exceed: retry.
       func untilAvailable<Result>(_ body: () async throws -> Result) async throws -> Result {
         while true {
           do {
@@ -137,11 +135,11 @@
       await log.close()
     }
 
-    @Test("keys come in pages, in order, whatever there is beside them")
+    @Test("keys are listed in pages and in order, whatever other rows exist")
     func pages() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
-      // As others have made them.
+      // Rows of other clients.
       try server.execute(
         "INSERT INTO puredux.trees (key, head) SELECT convert_to('k' || lpad(n::text, 5, '0'), 'UTF8'), n % 2 FROM generate_series(1, 5000) AS n"
       )
@@ -155,7 +153,7 @@
     }
 
     @Test(
-      "two processes append to the same trees, each entry at a place of its own, and never wait for each other in a ring",
+      "two processes append to the same trees at distinct positions and without deadlocks",
       arguments: ["read committed", "repeatable read", "serializable"])
     func manyWriters(isolation: String) async throws {
       let server = try PostgreSQLServer()
@@ -184,22 +182,22 @@
       for log in logs { await log.close() }
     }
 
-    @Test("an entry of another process comes at once by its notification, and without it at the next look")
+    @Test("another process' entry arrives at once by its notification, and without it at the next poll")
     func notifications() async throws {
       let server = try PostgreSQLServer()
-      // So long a time that a look does not come in a test.
+      // Long enough that no poll runs during the test.
       let one = try await open(server) { $0.pollInterval = .seconds(60) }
       let other = try await open(server) { $0.pollInterval = .seconds(60) }
       let impatient = try await open(server) { $0.pollInterval = .milliseconds(10) }
       let (followed, unheard) = (try await list(one["list"]), try await list(impatient["list"]))
-      // None of its notifications comes to anybody who listens to another text.
+      // The readers do not listen to this writer's notifications.
       let writer = try await list(other["list"])
       for number in 0..<20 {
         try await writer.send("\(number)")
         for await list in followed.states() where list.count > number { break }
         for await list in unheard.states() where list.count > number { break }
       }
-      // Raw, as if whoever has appended had died before it told anybody.
+      // A raw append, as if its process had died before the notification.
       let silent = try await open(server)
       let position = try await silent["silent"].append([1])
       let records = impatient["silent"].records(after: position)
@@ -226,7 +224,7 @@
       await log.close()
     }
 
-    @Test("connections that the server ends are made anew, and each action is committed once")
+    @Test("connections ended by the server are replaced, and each action is committed once")
     func terminated() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
@@ -247,14 +245,14 @@
       await log.close()
     }
 
-    @Test("a commit that waits for a standby is not told to be done, and is done once when that is there")
+    @Test("a commit that waits for a standby is unconfirmed, and is committed once when the standby is back")
     func standbyAway() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server) { $0.answerLimit = .seconds(1) }
       let phases = AsyncStream.makeStream(of: LogStatistics.Phase.self)
       let store = try await list(log["list"]) { phases.continuation.yield($0) }
       try server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf()")
-      // The server waits as soon as one of its processes has read that.
+      // Commits wait as soon as one of the server's processes has read the setting.
       let isBack = Flag()
       let sending = Task {
         var count = 0
@@ -277,11 +275,11 @@
       await log.close()
     }
 
-    /// The place of the setting by which the server would send no warning.
+    /// The place of a setting that silences the server's warnings.
     enum Silence: CaseIterable { case nowhere, connectionString, roleBehindPooler }
 
     @Test(
-      "a wait for a standby that somebody cancels leaves it open whether the commit is safe",
+      "after a cancelled wait for a standby, the outcome of the commit is unknown",
       arguments: Silence.allCases)
     func waitCancelled(silence: Silence) async throws {
       let server = try PostgreSQLServer()
@@ -299,7 +297,7 @@
       let log = try await PostgreSQLLog(address, options: options)
       let tree = log["list"]
       try server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf()")
-      // The server waits as soon as one of its processes has read that: the first appends may not have to.
+      // Commits wait as soon as one of the server's processes has read the setting: the first appends may succeed.
       async let found = {
         while true { if let failure = await failure(of: { try await tree.append([1]) }) { return failure } }
       }()
@@ -332,7 +330,7 @@
       }
     }
 
-    @Test("what is appended together with what somebody has locked the row for does not fail with it")
+    @Test("an append in a batch with a locked tree does not fail with it")
     func rowLocked() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
@@ -374,7 +372,7 @@
       await log.close()
     }
 
-    @Test("a database that is read-only takes nothing, and goes on when it does")
+    @Test("a read-only database takes nothing until it is writable again")
     func readOnly() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
@@ -393,7 +391,7 @@
       await log.close()
     }
 
-    @Test("entries that are too large to be read with those before them are read at once, without a look in between")
+    @Test("entries too large for one read are read at once, without a poll in between")
     func largeEntries() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
@@ -410,7 +408,7 @@
       await log.close()
     }
 
-    @Test("what was truncated is removed after a while, and whoever needs it then is told")
+    @Test("truncated entries are removed after a while, and readers that need them get an error")
     func truncation() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server) { $0.truncationGrace = .milliseconds(1) }
@@ -427,12 +425,12 @@
       await log.close()
     }
 
-    @Test("what is erased is gone, though somebody else removes some of it at the same time")
+    @Test("erased entries are gone, even if another client removes some of them meanwhile")
     func erasedMeanwhile() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server) { $0.answerLimit = .seconds(60) }
       _ = try await log["tree"].append([1])
-      // As a truncation of another process.
+      // As after another process' truncation.
       try server.execute(
         """
         INSERT INTO puredux.entries SELECT id, n, 'x' FROM puredux.trees, generate_series(2, 12001) AS n;
@@ -457,7 +455,7 @@
       await log.close()
     }
 
-    @Test("a snapshot of several parts is whole or not there, and what its writer left when it died goes with the next")
+    @Test("a snapshot in parts is complete or ignored, and the next one removes the parts of a writer that died")
     func snapshots() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
@@ -484,7 +482,7 @@
       let server = try PostgreSQLServer()
       let log = try await open(server)
       _ = try await log["tree"].append((0..<9).map { [UInt8($0)] })
-      // What there is when it dies behind its first step.
+      // The process dies after the first step of a removal.
       try server.execute(
         "WITH gone AS (DELETE FROM puredux.trees RETURNING id) INSERT INTO puredux.removals SELECT id FROM gone")
       #expect(await failure { try await log["tree"].head() } == nil)
@@ -497,7 +495,7 @@
       await log.close()
     }
 
-    @Test("an operator sees what is in the logs")
+    @Test("an operator can read the logs' entries")
     func view() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)

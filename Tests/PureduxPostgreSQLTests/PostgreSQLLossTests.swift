@@ -8,7 +8,7 @@
 
   @testable import PureduxPostgreSQL
 
-  /// What a log finds that is not what it was: G11, a store stops and never goes on.
+  /// Logs that have lost entries: G11, a store stops and never goes on.
   @Suite(
     .enabled(if: PostgreSQLServer.programs != nil, "PostgreSQL is not installed"), .serialized, .timeLimit(.minutes(10))
   )
@@ -23,7 +23,7 @@
       await store.shutdown()
     }
 
-    @Test("stores that were ahead of a backup that is restored stop")
+    @Test("stores ahead of a restored backup stop")
     func restored() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
@@ -39,10 +39,10 @@
       try server.restore()
       try server.start()
       try await expectStop(store, (0..<6).map(String.init))
-      // It has asked for nothing, and finds it all the same.
+      // An idle store also finds the loss.
       for await phase in idle.logPhases() { if case .stopped(.unreadable(position: _)) = phase { break } }
       await idle.shutdown()
-      // And has written nothing behind what there is, by which those who begin with that would stop, too.
+      // The stopped store has appended nothing that would stop later stores.
       let next = try await list(log["list"])
       #expect(await next.state == ["0", "1", "2"])
       try await next.send("3")
@@ -50,7 +50,7 @@
       await log.close()
     }
 
-    @Test("what an old primary misleads, which is named first and commits nothing, goes on at the new one")
+    @Test("a log moves on from an old primary that commits nothing, though it is named first")
     func oldPrimary() async throws {
       let old = try PostgreSQLServer()
       let first = try await open(old)
@@ -63,10 +63,10 @@
       let other = try await open(new)
       let ahead = try await list(other["list"])
       try await ahead.send("1")
-      // No commit of the old one ends, as there is no such standby.
+      // Without such a standby, no commit of the old server ends.
       old.settings = ["synchronous_standby_names=nobody"]
       try old.start()
-      // One of those waits for that, with the row of the tree.
+      // One commit waits, and holds the tree's row.
       Thread.detachNewThread { _ = try? old.execute("UPDATE puredux.trees SET head = head") }
       while try old.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "0\n" {
         await Task.yield()
@@ -86,12 +86,12 @@
       await ahead.shutdown()
       await log.close()
       await other.close()
-      // So that what waits there ends.
+      // Ends the waiting commit.
       old.stop()
     }
 
-    /// A log whose connection string first names a server that has three entries of a tree, and then one that has a
-    /// fourth. Both of its connections are lost.
+    /// A log of two servers in its connection string: the first has three entries of a tree, the second has a fourth.
+    /// Both of the log's connections are lost.
     private func openBehindOlder() async throws
       -> (log: PostgreSQLLog, tree: any OrderedLog, servers: [PostgreSQLServer])
     {
@@ -112,11 +112,11 @@
       return (log, tree, [older, newer])
     }
 
-    @Test("a server that has less than there was is left for the next of the connection string")
+    @Test("a server that lacks known entries is left for the next in the connection string")
     func olderServer() async throws {
       let (log, tree, servers) = try await openBehindOlder()
       defer { for server in servers { server.stop() } }
-      // First as the connection is lost, and then as the older one is asked.
+      // First the connection is lost, then the older server is asked.
       var problem = LogError?.some(.unavailable(""))
       while case .unavailable? = problem {
         problem = await failure {
@@ -128,7 +128,7 @@
       await log.close()
     }
 
-    @Test("the older server may be asked by both connections, before either goes on at the next one")
+    @Test("both connections may ask the older server before either moves on")
     func olderServerTwice() async throws {
       let (log, tree, servers) = try await openBehindOlder()
       defer { for server in servers { server.stop() } }
@@ -145,14 +145,14 @@
       await log.close()
     }
 
-    @Test("a tree that is made in a restored database is not that of a store that was ahead")
+    @Test("a tree created in a restored database is not that of a store that was ahead")
     func restoredNumbers() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server) { $0.pollInterval = .seconds(60) }  // So that the store writes before it looks.
       _ = try await log["old"].append([1])
       let ahead = try await list(log["ahead"])
       try await ahead.send("0")
-      // As a dump does of before there was that tree.
+      // As a dump from before the tree existed.
       try server.execute("DELETE FROM puredux.entries WHERE tree = (SELECT id FROM puredux.trees WHERE key = 'ahead')")
       try server.execute("DELETE FROM puredux.trees WHERE key = 'ahead'")
       try server.execute("SELECT setval('puredux.trees_id_seq', count(*)) FROM puredux.trees")
@@ -168,7 +168,7 @@
     }
 
     @Test(
-      "tables that are gone, or are others, stop the stores",
+      "missing or replaced tables stop the stores",
       arguments: [
         "DROP SCHEMA puredux CASCADE", "TRUNCATE puredux.trees", "DELETE FROM puredux.trees",
         "UPDATE puredux.about SET identity = 'another'", "DROP TABLE puredux.entries CASCADE",
@@ -185,7 +185,7 @@
       await log.close()
     }
 
-    @Test("an entry that is gone is found by who needs it, and by nobody taken for an end")
+    @Test("a missing entry is found by its readers, and not taken for the end")
     func entryGone() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
@@ -205,7 +205,7 @@
       await log.close()
     }
 
-    @Test("an entry that nobody of this library has given a place stops who would write over it")
+    @Test("an entry that another program inserted stops the store that would overwrite it")
     func entryAhead() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)

@@ -7,7 +7,7 @@
 
   @testable import PureduxPostgreSQL
 
-  /// How the log is opened: tables, versions, rights, and what a server refuses.
+  /// Opening the log: tables, versions, privileges, and the server's refusals.
   @Suite(
     .enabled(if: PostgreSQLServer.programs != nil, "PostgreSQL is not installed"), .serialized, .timeLimit(.minutes(10))
   )
@@ -36,13 +36,13 @@
       }
     }
 
-    /// What somebody else has under a name of ours in the schema.
+    /// Objects of other programs under names of this library in the schema.
     private static let others = [
       "TABLE about (page text)", "TABLE about (version text, identity text)", "VIEW about AS SELECT 1 AS version",
       "SEQUENCE about", "TABLE trees (height bigint)", "TABLE entries (id bigint)", "VIEW contents AS SELECT 1 AS one",
     ]
 
-    @Test("a schema in which others have a name of these tables is refused, and is left as it is", arguments: others)
+    @Test("a schema in which other programs use a name of the tables is refused and unchanged", arguments: others)
     func foreign(definition: String) async throws {
       let server = try PostgreSQLServer()
       try server.execute("CREATE \(definition)")
@@ -55,11 +55,11 @@
       expectRefused(
         await failure(server.address()) { ($0.schema, $0.makesTables) = ("public", false) }, "\(name)")
       #expect(try server.execute(relations) == before)
-      // Beside it there is room.
+      // Another schema can be used.
       #expect(await failure(server.address()) == nil)
     }
 
-    @Test("what a server refuses is refused, with what to do")
+    @Test("a server's refusals are reported with their remedies")
     func refused() async throws {
       let server = try PostgreSQLServer()
       try server.execute("CREATE ROLE boards LOGIN PASSWORD 'secret'; CREATE ROLE other LOGIN PASSWORD 'secret'")
@@ -81,7 +81,7 @@
       }
     }
 
-    @Test("the reason why a server lets nobody in is known in any language")
+    @Test("the reason of a refused connection is found in any language")
     func languages() {
       for severity in ["FATAL", "ERROR", "ВАЖНО", "致命错误"] {
         let text = #"connection to server at "::1", port 5432 failed: \#(severity):  28P01: password"#
@@ -90,7 +90,7 @@
       expectUnavailable(Failure.connecting("could not connect:  12345 is no code"), "no code")
     }
 
-    @Test("a server that cannot be reached, is starting, or has no connection left may be there later")
+    @Test("an unreachable, starting or full server is unavailable")
     func unavailable() async throws {
       expectUnavailable(await failure("host=/nowhere dbname=postgres"), "/nowhere")
       expectUnavailable(await failure("host=127.0.0.1 port=1 dbname=postgres"), "refused")
@@ -106,7 +106,7 @@
       #expect(await failure(server.address()) == nil)
     }
 
-    @Test("the tables are made by who comes first, at the same time, in any schema and any encoding")
+    @Test("concurrent clients create the tables once, in any schema and encoding")
     func madeOnce() async throws {
       let server = try PostgreSQLServer()
       try server.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
@@ -129,7 +129,7 @@
       await log.close()
     }
 
-    @Test("what a role has set for itself changes nothing")
+    @Test("a role's own settings change nothing")
     func settings() async throws {
       let server = try PostgreSQLServer()
       let settings = [
@@ -148,7 +148,7 @@
       await log.close()
     }
 
-    @Test("a role that may make nothing uses what the script has made, and needs no more than it grants")
+    @Test("a role without the privilege to create uses the script's tables, and needs only what the script grants")
     func script() async throws {
       let server = try PostgreSQLServer()
       let role = #"bo"ards"#
@@ -168,7 +168,7 @@
       try await checkLogDirectory(log, within: .seconds(120))
     }
 
-    @Test("the script is the one that was promised")
+    @Test("the setup script equals the golden file")
     func golden() throws {
       let directory = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
       let path = directory.appendingPathComponent("Golden/version-1.sql")
@@ -179,7 +179,7 @@
       #expect(script == (try String(contentsOf: path, encoding: .utf8)))
     }
 
-    @Test("tables of a newer version are not touched, and those of an older one only by who may")
+    @Test("tables of a newer version are not changed, and older ones only with permission")
     func versions() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)

@@ -7,7 +7,7 @@ package typealias Gate = PureduxTesting.Gate
 package typealias ManualClock = PureduxTesting.ManualClock
 package typealias ManualExecutor = PureduxTesting.ManualExecutor
 
-/// A door for synchronous code, which blocks its thread: for threads that nothing else needs.
+/// A gate for synchronous code. It blocks its thread, so only threads that nothing else needs may wait.
 package final class Latch: Sendable {
   private let semaphore = DispatchSemaphore(value: 0)
   package init() {}
@@ -18,10 +18,10 @@ package final class Latch: Sendable {
   }
 }
 
-/// Returns when the current task is cancelled. Counts as work: a store that settles waits for it.
+/// Returns when the current task is cancelled. It counts as work: a store that settles waits for it.
 package func untilCancelled() async { await PureduxTesting.untilCancelled(isWork: true) }
 
-/// A serial executor that can be held: requests to a tree on it are not performed until it is let go.
+/// A serial executor that can be held: it performs no requests to its tree until it is released.
 package final class HeldExecutor: SerialExecutor, Sendable {
   private let queue = DispatchQueue(label: "held")
   private let key = DispatchSpecificKey<Void>()
@@ -29,21 +29,18 @@ package final class HeldExecutor: SerialExecutor, Sendable {
 
   package init() { queue.setSpecific(key: key, value: ()) }
 
-  /// Whether the caller runs on it.
   package var isCurrent: Bool { DispatchQueue.getSpecific(key: key) != nil }
 
   private let jobs = Atomic(0)
   private let allJobs = Atomic(0)
 
-  /// How many jobs wait or run.
+  /// The number of jobs that wait or run.
   package var waiting: Int { jobs.load(ordering: .relaxed) }
 
-  /// How many jobs there have been.
   package var enqueued: Int { allJobs.load(ordering: .sequentiallyConsistent) }
 
   private let awaited = LockedValue<[(count: Int, gate: Gate)]>([])
 
-  /// Returns when there have been that many jobs.
   package func untilEnqueued(_ count: Int) async {
     let gate = Gate()
     awaited.withLock { $0.append((count, gate)) }
@@ -79,7 +76,6 @@ package final class HeldExecutor: SerialExecutor, Sendable {
     }
   }
 
-  /// Waits for the job that is running.
   package func waitForRunningJob() {
     queue.sync {}
   }
@@ -94,7 +90,6 @@ package final class HeldExecutor: SerialExecutor, Sendable {
   deinit { letGo() }
 }
 
-/// A list that several tasks write to.
 package final class Record<Element: Sendable>: Sendable {
   private struct Contents {
     var entries: [Element] = []
@@ -117,7 +112,6 @@ package final class Record<Element: Sendable>: Sendable {
 
   package var all: [Element] { contents.withLock { $0.entries } }
 
-  /// Returns when there are that many elements.
   package func untilCount(_ count: Int) async {
     let gate: Gate? = contents.withLock { contents in
       guard contents.entries.count < count else { return nil }
@@ -135,7 +129,7 @@ package struct Weak<Object: AnyObject & Sendable>: Sendable {
   package init(_ object: Object) { self.object = object }
 }
 
-/// An object that signals when it has been released.
+/// An object that opens a gate when it is released.
 package final class Token: Sendable {
   package let gone = Gate()
   package init() {}
@@ -158,14 +152,12 @@ package final class Counter: Sendable {
   package func increment() { number.add(1, ordering: .sequentiallyConsistent) }
 }
 
-/// Counts its own end.
 package final class Counted: Sendable {
   private let counter: Counter
   package init(_ counter: Counter) { self.counter = counter }
   deinit { counter.increment() }
 }
 
-/// Has a body called on so many threads, and returns when all have returned.
 package func onThreads(_ count: Int, _ body: @escaping @Sendable () -> Void) async {
   await withTaskGroup { tasks in
     for _ in 0..<count {

@@ -2,7 +2,7 @@ import Puredux
 import PureduxLog
 import PureduxLogTesting
 
-/// What one store of a test tree has seen: small, whatever the number of actions.
+/// A summary of the actions that one store of a test tree has reduced; small, whatever the number of actions.
 package struct Ledger: Sendable, Equatable {
   package var count = 0
   package var last = 0
@@ -18,11 +18,11 @@ package struct Ledger: Sendable, Equatable {
   }
 }
 
-/// The state of every store of a test tree: the root's ledger and those of the children on the way to the store.
+/// The state of any store in a test tree: the root's ledger, and those of the children on the path to the store.
 package struct Snapshot: Sendable, Equatable {
   package var root = Ledger()
   package var locals: [Ledger] = []
-  /// The root's ledger once more, under one key.
+  /// A second copy of the root's ledger, under one key.
   package var keyed: Keyed<Int, Ledger> = [1: Ledger()]
 
   package init(root: Ledger = Ledger(), locals: [Ledger] = []) {
@@ -42,7 +42,6 @@ package struct Snapshot: Sendable, Equatable {
   package var isWhole: Bool { locals.allSatisfy { $0 == root } }
 }
 
-/// The kinds of stores, all of which keep the same contract.
 package enum Kind: Int, CaseIterable, Sendable {
   case rootActor, rootProxy, scope, scopeOfScope, optionalScope, selected, keyed, projection, attendedRoot
   case child, childProxy, scopeOfChild, projectionOfProjection, attendedChild, grandchild
@@ -54,7 +53,7 @@ package enum Kind: Int, CaseIterable, Sendable {
   private static let every: [Kind] = allKinds.filter { $0.isAvailable }
   private static let allKinds: [Kind] = (0...).lazy.map(Kind.init(rawValue:)).prefix { $0 != nil }.compactMap(\.self)
 
-  /// Whether what it needs is installed.
+  /// Whether the database that the kind needs is installed.
   private var isAvailable: Bool {
     guard self == .databaseRoot || self == .databaseChild else { return true }
     #if PostgreSQL
@@ -64,14 +63,14 @@ package enum Kind: Int, CaseIterable, Sendable {
     #endif
   }
 
-  /// Those that are tested in this run: those that follow a log only in a thorough one.
+  /// The kinds tested in this run. Kinds that follow a log are tested only in a thorough run.
   package static let allCases: [Kind] = isThorough ? every : inMemory
-  /// Those whose order is their own. Of those that follow a log G5 and G8 promise less where they speak of what has
-  /// been accepted and is not in the log yet (G12).
+  /// The kinds with an order of their own. For kinds that follow a log, G5 and G8 promise less about actions that are
+  /// accepted but not yet in the log (G12).
   package static let inMemory = every.filter { !$0.followsLog }
   package static let children = allCases.filter { $0.depth > 0 }
 
-  /// How many stores with local state there are on the path below the root.
+  /// The number of levels below the root.
   package var depth: Int {
     switch self {
     case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope, .selected, .keyed, .projection, .attendedRoot,
@@ -84,12 +83,12 @@ package enum Kind: Int, CaseIterable, Sendable {
     }
   }
 
-  /// Whether its stores have middleware, histories and a rule of emission, all of which leave everything as it is.
+  /// Whether its stores have middleware, histories and an emission rule, none of which changes anything.
   package var isAttended: Bool { self == .attendedRoot || self == .attendedChild }
 
   private var followsLog: Bool { rawValue >= Kind.fileRoot.rawValue }
 
-  /// The log that its root store follows, if it does: empty.
+  /// An empty log for the root store to follow; nil if the kind follows none.
   package var log: (any OrderedLog)? {
     switch self {
     case .fileRoot, .fileChild: return TemporaryLog()
@@ -109,7 +108,7 @@ package enum Kind: Int, CaseIterable, Sendable {
   package var isSequence: Bool { self == .rootSequence || self == .scopeSequence || self == .childSequence }
 }
 
-/// A store of some kind, in a tree of its own. The other arguments are those of its root store.
+/// A store of some kind, in a tree of its own. The other arguments are for the root store.
 package struct Subject: Sendable {
   package let root: RootStore<Snapshot, Int>
   package let children: [StateStore<Snapshot, Int>]
@@ -184,13 +183,13 @@ package struct Subject: Sendable {
     return store.states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
-  /// The store's state after it has been given these actions, and the tree nothing else.
+  /// The store's state after these actions, if the tree was given no others.
   package func expected(after actions: [Int]) -> Snapshot {
     let ledger = Ledger(count: actions.count, last: actions.last ?? 0)
     return Snapshot(root: ledger, locals: children.map { _ in ledger })
   }
 
-  /// The states of the store while it is given these actions, from the first on.
+  /// The store's states while it is given these actions, from the first element on.
   package func expectedStates(during actions: [Int]) -> [Snapshot] {
     (0...actions.count).map { expected(after: Array(actions.prefix($0))) }
   }
@@ -209,7 +208,6 @@ extension StoreParent<Snapshot, Int> {
 }
 
 extension StoreParent where Action == Int {
-  /// A child of a part of a test tree's state.
   package func ledgerChild<Part: LedgerPart>() -> StateStore<Snapshot, Int> where State == Part {
     childStore(
       initialState: Ledger(), stateMapping: { Snapshot(root: $0.ledger, locals: [$1]) }, reducer: { $0.enter($1) })
@@ -225,17 +223,16 @@ extension Ledger: LedgerPart {
 }
 
 extension Ledger?: LedgerPart {
-  /// The tests' key is always there.
+  /// The key that the tests use is always present.
   package var ledger: Ledger { self ?? Ledger(count: -1) }
 }
 
 extension Middleware {
-  /// Leaves everything as it is.
   package static var passingOn: Middleware { Middleware { action, _, next in next(action) } }
 }
 
 extension AsyncSequence where Failure == Never, Element: Sendable {
-  /// The elements up to and including the one for which a condition holds, or all.
+  /// The elements up to and including the first that satisfies the condition, or all.
   package func collect(until isLast: (Element) -> Bool = { _ in false }) async -> [Element] {
     var elements: [Element] = []
     for await element in self {

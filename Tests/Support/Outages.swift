@@ -1,11 +1,11 @@
 import Puredux
 import PureduxLog
 
-/// Has two stores follow a log whose server goes away and comes back, three times: one sends before and after, and the
-/// other is given something meanwhile.
+/// Makes two stores follow a log whose server stops and starts again, three times. One store sends before and after
+/// each outage; the other dispatches during it.
 ///
-/// - Returns: What each of the two has in the end, which is nine texts where nothing is lost, and whether all that was
-///   given meanwhile was accepted.
+/// - Returns: The final state of each store, which has nine texts if nothing is lost, and whether all dispatches during
+///   the outages were accepted.
 package func statesAfterOutages(
   of log: any OrderedLog, stopping stop: () throws -> Void, starting start: () throws -> Void
 ) async throws -> (states: [[String]], isAccepted: Bool) {
@@ -38,11 +38,12 @@ package func statesAfterOutages(
   return (states, isAccepted)
 }
 
-/// Has idle stores follow trees of an engine whose server goes away, until the engine's probe has asked it several times,
-/// and comes back.
+/// Makes idle stores follow trees of an engine whose server stops, and starts again after the engine's probe has asked
+/// it several times.
 ///
 /// - Parameter isBusy: Whether each store has an action on its way to the log.
-/// - Returns: How often each store has tried its log meanwhile, and how many have what they were sent in the end.
+/// - Returns: The average number of attempts per store during the outage, and the number of stores that have all their
+///   actions in the end.
 package func attemptsWhileAway(
   of engine: (String) -> any OrderedLog, stores count: Int, isBusy: Bool = false, stopping stop: () throws -> Void,
   starting start: () throws -> Void
@@ -63,8 +64,8 @@ package func attemptsWhileAway(
   for store in stores { for await phase in store.logPhases() { if case .waiting = phase { break } } }
   let before = logs.reduce(0) { $0 + $1.attempts }
   var attempts: Int { logs.reduce(0) { $0 + $1.attempts } - before }
-  // However long it takes: without polling, the stores do not try their logs meanwhile. Stores that poll need not wait
-  // for the probe.
+  // The time does not matter: without polling, the stores do not try their logs during the outage. Stores that poll
+  // need not wait for the probe.
   let questions = logs[0].probe.attempts
   while logs[0].probe.attempts < questions + 16, attempts < 100 * count { await Task.yield() }
   let attemptsAway = attempts
@@ -79,7 +80,7 @@ package func attemptsWhileAway(
   return (Double(attemptsAway) / Double(count), haveAll)
 }
 
-/// Another log, and how often it was tried: how often entries were given to it, or asked for anew, and its head.
+/// Wraps a log, and counts the attempts: appends, new readings, and requests for the head.
 package final class CountedLog: ProbedLog {
   private let log: any OrderedLog
   private let count = LockedValue(0)

@@ -4,11 +4,10 @@
   import PureduxLog
   import PureduxPostgreSQL
 
-  /// A PostgreSQL on this machine, on a socket in a directory of its own, which can crash and be started again with
-  /// what it had stored.
-  // One test at a time uses it; of one that several share nothing is called but its address, and at last `stop`.
+  /// A PostgreSQL server on a socket in a directory of its own. It can crash and restart with its stored data.
+  // Only one test at a time uses a server. Tests that share one read only its address, until `stop` at the end.
   package final class PostgreSQLServer: @unchecked Sendable {
-    /// Where the server's programs are: `PUREDUX_POSTGRESQL`, or Debian's newest, or on the path.
+    /// The directory of the server's programs: from `PUREDUX_POSTGRESQL`, Debian's newest version, or the path.
     package static let programs: String? = {
       let environment = ProcessInfo.processInfo.environment
       let debian = "/usr/lib/postgresql"
@@ -19,12 +18,12 @@
       return all.first { FileManager.default.isExecutableFile(atPath: $0 + "/initdb") }
     }()
 
-    /// A server is never run by root.
+    /// The prefix of a command's arguments that runs it as the user `postgres`: the server does not run as root.
     private static var user: [String] {
       geteuid() == 0 ? ["/usr/bin/setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] : []
     }
 
-    /// A directory as `initdb` makes it, copies of which are used.
+    /// A directory made by `initdb`, which each server copies.
     private static let template: Result<String, any Error> = Result {
       let directory = try makeDirectory()
       try run([
@@ -36,14 +35,13 @@
     }
 
     private static func makeDirectory() throws -> String {
-      // The path of a socket has about a hundred bytes at most.
+      // A socket's path may have at most about a hundred bytes.
       let directory = "/tmp/puredux-\(UUID().uuidString.prefix(8))"
       try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
       if geteuid() == 0 { try run(["/bin/chown", "postgres:postgres", directory], as: []) }
       return directory
     }
 
-    /// Runs a program, and throws what it has said where it fails.
     @discardableResult package static func run(
       _ command: [String], as user: [String]? = nil, input: String = ""
     ) throws -> String {
@@ -55,11 +53,10 @@
     package struct CommandFailure: Error { package var text: String }
 
     package let directory: String
-    /// More settings, from the next start on.
     package var settings: [String]
     private var program: Program?
 
-    /// - Parameter other: One that does not run, and whose data it begins with.
+    /// - Parameter other: A stopped server whose data is copied.
     package init(_ settings: [String] = [], copyOf other: PostgreSQLServer? = nil) throws {
       directory = try Self.makeDirectory()
       self.settings = settings
@@ -74,16 +71,15 @@
 
     private static func remove(_ directory: String) { _ = try? run(["/bin/rm", "-rf", directory]) }
 
-    /// As the user of the database's superuser, or as another one.
+    /// The connection string for the superuser, or for another user.
     package func address(user: String = "postgres", password: String? = nil) -> String {
       "host=\(directory) user=\(user) dbname=postgres" + (password.map { " password=\($0)" } ?? "")
     }
 
-    /// Starts it, and waits until it lets somebody in.
+    /// Starts the server, and waits until it accepts a connection.
     package func start() throws {
       let programs = try Self.programs.unwrap()
-      // The end of its input ends the server, at once and without leaving anything in order: so does the end of this
-      // process.
+      // At the end of its input, or of this process, the script kills the server without a clean shutdown.
       let script = #""$@" >>"$0" 2>&1 & server=$!; read -r line; kill -QUIT $server; wait"#
       let all = ["fsync=off", "listen_addresses=", "unix_socket_directories=" + directory] + settings
       let program = try Program(
@@ -97,7 +93,7 @@
       }
     }
 
-    /// As if the machine had died.
+    /// Stops the server as if the machine had died.
     package func stop() {
       guard let program else { return }
       program.end()
@@ -105,7 +101,7 @@
       try? FileManager.default.removeItem(atPath: directory + ".log")
     }
 
-    /// As `psql` does it, one value a line.
+    /// Runs SQL with `psql`, and returns one value per line.
     @discardableResult package func execute(_ text: String, user: String = "postgres") throws -> String {
       try Self.run(
         [
@@ -114,7 +110,7 @@
         ], input: text)
     }
 
-    /// The same, on a thread of its own: for what waits until somebody else has done something.
+    /// Runs SQL on a separate thread, for statements that block until other code has acted.
     package func executing(_ text: String) -> Task<String, any Error> {
       Task.detached { [self] in
         try await withCheckedThrowingContinuation { continuation in
@@ -123,7 +119,7 @@
       }
     }
 
-    /// Copies what it has stored to a backup, or back, while it does not run.
+    /// Copies the stored data to a backup. The server must be stopped; `restore()` copies it back.
     package func backUp() throws { try Self.run(["/bin/cp", "-a", directory + "/data", directory + "/backup"]) }
 
     package func restore() throws {
@@ -132,9 +128,9 @@
     }
   }
 
-  /// A tree of its own on a server that all such logs of a run share: some tests end while their stores go on.
+  /// A tree of its own on a server that all such logs of a run share: some tests end before their stores do.
   ///
-  /// The log is opened when it is used. What is appended before that waits, in order.
+  /// The log opens in the background. Until then, appends wait in order.
   package final class SharedDatabaseLog: OrderedLog {
     private typealias Append = (entry: [UInt8], outcome: @Sendable (Result<UInt64, LogError>) -> Void)
 
@@ -150,7 +146,7 @@
     private let appends: AsyncStream<Append>.Continuation
 
     package init() {
-      // Where it cannot be opened, the tests are to fail.
+      // If the log cannot be opened, the tests must fail.
       let opening = Task.detached { try! await Self.logs.value["\(UUID())"] }
       let (waiting, appends) = AsyncStream.makeStream(of: Append.self)
       Task.detached {

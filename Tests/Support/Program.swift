@@ -2,29 +2,28 @@
   import Foundation
   import Puredux
 
-  /// A program that runs beside the tests, and has nothing of theirs open.
+  /// A child process that inherits none of the tests' open file descriptors.
   ///
-  /// Foundation's `Process` hears of an end by a socket, which any program that is started in the same moment may
-  /// inherit: then it hears of it when that one has ended, too. Tests whose servers begin at once would wait for each
+  /// Foundation's `Process` learns of an exit through a socket, which any program started at the same moment may
+  /// inherit. It then waits until that program has exited, too. Tests whose servers start at once would wait for each
   /// other, each on a thread that the others need.
   package final class Program: Sendable {
     private let id: pid_t
-    /// The write end of what it reads, unless that is a file.
+    /// The write end of the program's input pipe; nil if the input is a file.
     private let input: LockedValue<Int32?>
     private let status = LockedValue<Int32?>(nil)
 
     private struct Failure: Error {
       var command: [String]
-      /// The error's number.
       var number: Int32
     }
 
-    /// Starts it, in a directory that everybody may enter.
+    /// Starts the program, in a directory that every user may enter.
     ///
     /// - Parameters:
-    ///   - command: The path of the program, and its arguments.
-    ///   - input: The file that it reads; without it, a pipe that ends with `end()`, and with this process.
-    ///   - output: The file to which what it says is added.
+    ///   - command: The program's path, and its arguments.
+    ///   - input: The file to read. If nil, the program reads a pipe that ends with `end()` or with this process.
+    ///   - output: The file that the program's output is appended to.
     package init(_ command: [String], input: String? = nil, output: String = "/dev/null") throws {
       #if canImport(Darwin)
         var actions: posix_spawn_file_actions_t?
@@ -35,15 +34,15 @@
         var attributes = posix_spawnattr_t()
         let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK
       #endif
-      // SAFETY: actions and attributes are initialized before they are used, and destroyed behind the call that reads
-      // them. They copy what they are given.
+      // SAFETY: actions and attributes are initialized before they are used, and destroyed after the call that reads
+      // them. They copy their arguments.
       unsafe posix_spawn_file_actions_init(&actions)
       unsafe posix_spawnattr_init(&attributes)
       defer {
         unsafe posix_spawn_file_actions_destroy(&actions)
         unsafe posix_spawnattr_destroy(&attributes)
       }
-      // The threads of the pool let no signals in.
+      // The pool's threads block all signals, and a child process inherits the mask.
       var none = sigset_t()
       unsafe sigemptyset(&none)
       unsafe posix_spawnattr_setsigmask(&attributes, &none)
@@ -52,7 +51,7 @@
       unsafe posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_APPEND, 0o644)
       unsafe posix_spawn_file_actions_adddup2(&actions, 1, 2)
       let variables = ProcessInfo.processInfo.environment.map { "\($0)=\($1)" }
-      // SAFETY: the texts live until they are freed behind the call, and each array ends with nil.
+      // SAFETY: the strings live until they are freed, after the call, and each array ends with nil.
       var arguments =
         unsafe (["/bin/sh", "-c", #"cd /tmp && exec "$0" "$@""#] + command).map { unsafe strdup($0) } + [nil]
       var environment = unsafe variables.map { unsafe strdup($0) } + [nil]
@@ -63,14 +62,14 @@
         #if canImport(Darwin)
           let failure = unsafe pipe(&ends)
         #else
-          // Unlike a pipe it is never there without its mark, for others to inherit.
+          // Unlike a pipe's ends, these are close-on-exec from the start, so no other child process inherits them.
           let failure = unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends)
         #endif
         guard failure == 0 else { throw Failure(command: command, number: errno) }
         unsafe posix_spawn_file_actions_adddup2(&actions, ends[0], 0)
       }
       #if !canImport(Darwin)
-        // One that is closed meanwhile is none to it.
+        // A descriptor that has been closed in the meantime is ignored.
         for end in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap({ Int32($0) })
         where end > 2 {
           unsafe posix_spawn_file_actions_addclose(&actions, end)
@@ -86,7 +85,7 @@
       self.input = LockedValue(input == nil ? ends[1] : nil)
     }
 
-    /// Has the pipe that it reads end, if it reads one, and waits for the end of the program.
+    /// Closes the program's input pipe, if it has one, and waits for the program to exit.
     @discardableResult package func end() -> Int32 {
       if let end = input.withLock({ $0.take() }) { close(end) }
       while true {
@@ -96,7 +95,7 @@
 
     package var isRunning: Bool { look(WNOHANG) == nil }
 
-    /// How it has ended, if it has: the system says that once.
+    /// The status, once the program has exited. It is stored because the system reports it only once.
     private func look(_ options: Int32) -> Int32? {
       status.withLock { known in
         if known != nil { return known }
@@ -109,7 +108,6 @@
       }
     }
 
-    /// Runs one to its end, and returns what it has said and whether it has succeeded.
     package static func run(_ command: [String], input text: String = "") throws -> (said: String, succeeds: Bool) {
       let path = FileManager.default.temporaryDirectory.path + "/puredux-\(UUID().uuidString)"
       defer { for end in ["in", "out"] { try? FileManager.default.removeItem(atPath: "\(path).\(end)") } }

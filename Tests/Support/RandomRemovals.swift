@@ -2,19 +2,18 @@ import Puredux
 import PureduxLog
 import PureduxLogTesting
 
-/// What a random program found that its model does not allow.
+/// A result of a random program that its model does not allow.
 package struct RemovalProblem: Error, CustomStringConvertible {
   package let description: String
 }
 
-/// A random program, by its seed: stores follow trees of one directory of logs, in several processes, while the trees
-/// are removed, most of them before their first entry or beside it. The model knows what each tree has.
+/// A random program, chosen by its seed. In several processes, stores follow trees of one directory of logs while the
+/// trees are removed, mostly before or during their first entry. The model knows the entries of each tree.
 package struct RandomRemovals {
   private typealias ListStore = RootStore<[String], String>
 
-  /// What a key names at present.
   private struct Tree {
-    /// How often it has been removed.
+    /// Incremented by each removal.
     var number = 0
     var entries: [String] = []
   }
@@ -33,14 +32,13 @@ package struct RandomRemovals {
   private var steps: [String] = []
   private var sent = 0
 
-  /// - Parameter processes: The directory of logs as each process has it open.
+  /// - Parameter processes: The directory of logs, as opened by each process.
   package init(seed: UInt64, in processes: [any LogDirectory]) {
     self.seed = seed
     self.processes = processes
     random = SeededGenerator(seed: seed)
   }
 
-  /// Runs the programs of several seeds, one after the other.
   package static func run(_ seeds: Range<UInt64>, in processes: [any LogDirectory]) async throws {
     for seed in seeds {
       var program = RandomRemovals(seed: seed, in: processes)
@@ -69,7 +67,7 @@ package struct RandomRemovals {
     case 4, 5:
       for _ in 0...below(2) { try await remove(key, in: process) }
     case 6:
-      // The entry that comes first, perhaps, is on its way.
+      // The tree's first entry may still be on its way.
       if let opened = stores.first(where: { $0.key == key }) {
         steps.append("dispatch to \(key)")
         opened.store.dispatch("on its way")
@@ -134,11 +132,11 @@ package struct RandomRemovals {
   }
 }
 
-/// Removes a tree without entries in one process, while a store and two readers of another process follow it.
+/// Removes a tree without entries in one process, while a store and two log objects of another process use it.
 ///
 /// - Parameters:
-///   - isEmpty: Whether nothing is left of trees that were removed, and that nobody had used.
-///   - whenRemoved: Called when the store has stopped, with a log object that has not noticed the removal.
+///   - isEmpty: Whether nothing is left of removed trees that were never used.
+///   - whenRemoved: Called after the store has stopped, with a log object that has not noticed the removal.
 package func checkRemovalWithoutEntries(
   in here: any LogDirectory, followedIn there: any LogDirectory, isEmpty: () async throws -> Bool,
   whenRemoved: (_ unaware: any OrderedLog) async throws -> Void

@@ -1,7 +1,7 @@
 import Foundation
 import PureduxLog
 
-/// A directory that goes with its test.
+/// A directory that is deleted when this object is released.
 package final class TemporaryDirectory: Sendable {
   package let path: String
 
@@ -13,7 +13,7 @@ package final class TemporaryDirectory: Sendable {
   deinit { try? FileManager.default.removeItem(atPath: path) }
 }
 
-/// A log in files that go with it, or with the process: some tests end while their stores go on.
+/// A log in files that are deleted with this object or at the process's exit: some tests end before their stores do.
 package final class TemporaryLog: OrderedLog {
   private static let folder: String = {
     atexit { try? FileManager.default.removeItem(atPath: TemporaryLog.folder) }
@@ -25,7 +25,7 @@ package final class TemporaryLog: OrderedLog {
 
   package init() {
     directory = Self.folder + "/\(UUID().uuidString)"
-    // Where it cannot be made, the tests are to fail.
+    // If the directory cannot be made, the tests must fail.
     log = try! FileLog(directory: directory)["tree"]
   }
 
@@ -43,7 +43,7 @@ package final class TemporaryLog: OrderedLog {
 }
 
 extension LogOptions {
-  /// What fails is tried again at once, nearly, and nothing is printed.
+  /// Retries almost at once, and prints nothing.
   package static var quick: LogOptions {
     var options = LogOptions()
     options.reporting = { _ in }

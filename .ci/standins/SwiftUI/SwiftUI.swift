@@ -1,4 +1,5 @@
-// Replaces SwiftUI where there is none, so that the snippets of the guide can be compiled: the declarations that they use, and nothing behind them.
+// Replaces SwiftUI where it does not exist, so that the guide's snippets compile: only the declarations that they use,
+// without an implementation.
 
 @MainActor @preconcurrency
 public protocol View {
@@ -10,7 +11,6 @@ extension Never: View {
   public var body: Never { fatalError() }
 }
 
-/// An empty view.
 public struct EmptyView: View {
   public init() {}
   public var body: Never { fatalError() }

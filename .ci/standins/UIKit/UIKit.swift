@@ -1,4 +1,5 @@
-// Replaces UIKit where there is none, so that the snippet of the guide can be compiled: the declarations that it uses, and nothing behind them.
+// Replaces UIKit where it does not exist, so that the guide's snippet compiles: only the declarations that it uses,
+// without an implementation.
 
 @MainActor
 open class UIViewController {

@@ -1,4 +1,4 @@
-/// Values by their keys, such as rooms, cards or devices, each of which can be followed by itself.
+/// An ordered dictionary, for instance of rooms, cards or devices, whose keys can be followed one by one.
 ///
 ///     struct Hotel { var rooms: Keyed<Int, Room> = [:] }
 ///
@@ -7,18 +7,16 @@
 ///
 ///     for await room in hotel.scope(to: \.rooms, at: 12).states() { … }  // This room only.
 ///
-/// It knows which of its keys have been written, so that a commit costs only the followers of these keys. It is an
-/// ordered dictionary: its keys are in the order in which they came, which is the same wherever the same was done, as a
-/// replicated reducer needs it. Reading, writing and removing take constant time, amortized; but the first write beside
-/// a held copy, be it in a history or with a follower of the whole state, copies the entries. Two collections are equal
-/// if they have equal values at the same keys in the same order.
+/// It records which keys are written, so a commit costs only the followers of these keys. Keys are in insertion order,
+/// so the order is the same on every replica. Two collections are equal if they have equal values at the same keys in
+/// the same order.
 ///
-/// Beside its values it keeps the keys of its last writes: at least 64, and at most 128 or four times as many as there
-/// are values.
+/// Reading, writing and removing take amortized constant time. The first write after a copy copies the entries if the
+/// copy is still held, for instance by a history or by a follower of the whole state. In addition to the values, it
+/// stores the keys of the last writes: at least 64, and at most 128 or four per value.
 public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   @usableFromInline struct Entry: Sendable {
     @usableFromInline let key: Key
-    /// Nil once it is removed.
     @usableFromInline var value: Value?
 
     @inlinable init(key: Key, value: Value) {
@@ -27,37 +25,36 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
   }
 
-  /// Where the entries of the keys are.
   @usableFromInline var places: [Key: Int] = [:]
-  /// In the order in which they came; removed ones are swept from time to time.
+  /// In insertion order. Removed entries are compacted from time to time.
   @usableFromInline var entries: ContiguousArray<Entry> = []
   @usableFromInline var writes = KeyedWrites<Key>()
 
-  /// Without values.
+  /// Makes an empty collection.
   @inlinable public init() {}
 
-  /// Later pairs replace earlier ones with the same key.
+  /// Makes a collection of pairs. Later pairs replace earlier ones with the same key.
   @inlinable public init(_ pairs: some Sequence<(Key, Value)>) {
     for (key, value) in pairs { self[key] = value }
   }
 
-  /// Values that know their keys. Later values replace earlier ones with the same key.
+  /// Makes a collection of identifiable values. Later values replace earlier ones with the same key.
   @inlinable public init(_ values: some Sequence<Value>) where Value: Identifiable, Value.ID == Key {
     for value in values { self[value.id] = value }
   }
 
-  /// How many keys have values. Constant time.
+  /// The number of keys, in constant time.
   @inlinable public var count: Int { places.count }
-  /// Whether no key has a value.
+  /// Whether there are no keys.
   @inlinable public var isEmpty: Bool { places.isEmpty }
 
-  /// The keys, in order: an array of its own, made in linear time.
+  /// The keys in order, as a new array, in linear time.
   @inlinable public var keys: [Key] { map(\.key) }
 
-  /// The values, in order: an array of its own, made in linear time.
+  /// The values in order, as a new array, in linear time.
   @inlinable public var values: [Value] { map(\.value) }
 
-  /// The value of a key; nil if there is none. Changed in place. A new key comes behind the others.
+  /// The value of a key, or nil. It is changed in place. A new key is appended.
   @inlinable public subscript(key: Key) -> Value? {
     get { places[key].flatMap { entries[$0].value } }
     _modify {
@@ -73,34 +70,31 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
   }
 
-  /// The value of a key, or a default that it begins with. Changed in place.
+  /// The value of a key, or a default for a new key. It is changed in place.
   @inlinable public subscript(key: Key, default makeValue: @autoclosure () -> Value) -> Value {
     get { self[key] ?? makeValue() }
     _modify {
       let place = places[key]
       if place != nil { writes.note(key, count: count) }
-      // A key that has a place has a value.
+      // A key with an index has a value.
       yield &entries[place ?? append(makeValue(), for: key)].value!
     }
   }
 
   @inlinable func has(_ key: Key) -> Bool { places[key] != nil }
 
-  /// The given keys that have values, in order.
   @inlinable func inOrder(_ keys: Set<Key>) -> [Key] {
     keys.compactMap { places[$0] }.sorted().map { entries[$0].key }
   }
 
-  /// Changes the value of a key in place; false if there is none.
   @inlinable mutating func change(_ key: Key, _ change: (inout Value) -> Void) -> Bool {
     guard let place = places[key] else { return false }
     writes.note(key, count: count)
-    // A key that has a place has a value.
     change(&entries[place].value!)
     return true
   }
 
-  /// Sets a value that knows its key.
+  /// Sets an identifiable value.
   @inlinable public mutating func set(_ value: Value) where Value: Identifiable, Value.ID == Key {
     self[value.id] = value
   }
@@ -112,14 +106,13 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     return value
   }
 
-  /// Removes all keys: each of them counts as written.
+  /// Removes all keys. Each of them counts as written.
   @inlinable public mutating func removeAll() {
     writes.noteAll()
     places = [:]
     entries = []
   }
 
-  /// Returns its place.
   @inlinable mutating func append(_ value: Value, for key: Key) -> Int {
     places[key] = entries.count
     entries.append(Entry(key: key, value: value))
@@ -160,7 +153,6 @@ extension Keyed: ExpressibleByDictionaryLiteral {
   @inlinable public init(dictionaryLiteral pairs: (Key, Value)...) { self.init(pairs) }
 }
 
-/// Equal if the same keys have equal values in the same order.
 extension Keyed: Equatable where Value: Equatable {
   @inlinable public static func == (lhs: Keyed, rhs: Keyed) -> Bool {
     lhs.count == rhs.count && lhs.elementsEqual(rhs) { $0.key == $1.key && $0.value == $1.value }
@@ -177,7 +169,7 @@ extension Keyed: Hashable where Value: Hashable {
   }
 }
 
-/// As a list in which keys and values alternate, in order.
+/// Encodes a list in which keys and values alternate, in order.
 extension Keyed: Encodable where Key: Encodable, Value: Encodable {
   public func encode(to encoder: any Encoder) throws {
     var list = encoder.unkeyedContainer()
@@ -189,7 +181,9 @@ extension Keyed: Encodable where Key: Encodable, Value: Encodable {
 }
 
 extension Keyed: Decodable where Key: Decodable, Value: Decodable {
-  /// - Throws: `DecodingError` also where a key is there twice.
+  /// Decodes a list of alternating keys and values.
+  ///
+  /// - Throws: `DecodingError`, also if a key occurs twice.
   public init(from decoder: any Decoder) throws {
     self.init()
     var list = try decoder.unkeyedContainer()

@@ -1,10 +1,9 @@
 import Synchronization
 
-/// Which keys of a collection have been written, in the order of the writes.
+/// The keys of a collection's last writes, in order.
 ///
-/// Each copy of a collection gets a new version id on its first write, and remembers where it has left its last eight
-/// ancestors: so a place among the writes of another version is known to be its own past, or not. A value is the only
-/// one of its version if nothing else refers to the version's object.
+/// Each copy gets a new version on its first write, and remembers the marks at which it left its last eight ancestors.
+/// So it can tell whether a mark belongs to its own past. A version has one owner if its object is uniquely referenced.
 @usableFromInline struct KeyedWrites<Key: Hashable & Sendable>: Sendable {
   @usableFromInline final class Version: Sendable {
     @usableFromInline let number: UInt64
@@ -12,7 +11,7 @@ import Synchronization
     @usableFromInline init() { number = versionCount.wrappingAdd(1, ordering: .relaxed).newValue }
   }
 
-  /// A place among the writes of a collection; zero for a collection that was never written.
+  /// A place in a collection's sequence of writes; zero if it was never written.
   @usableFromInline struct Mark: Equatable, Sendable {
     @usableFromInline let version: UInt64
     @usableFromInline let place: Int
@@ -24,17 +23,16 @@ import Synchronization
   }
 
   @usableFromInline var version: Version?
-  /// Where the last eight earlier versions were left.
+  /// The marks at which the last eight ancestors were left.
   @usableFromInline var earlier: [Mark] = []
   @usableFromInline var keys: ContiguousArray<Key> = []
-  /// How many writes came before `keys`.
   @usableFromInline var forgotten = 0
 
   @inlinable init() {}
 
   @inlinable var mark: Mark { Mark(version: version?.number ?? 0, place: forgotten + keys.count) }
 
-  /// The keys that were written since a mark; nil if they are not known, and may be all keys.
+  /// The keys written since a mark; nil if they are unknown, so that every key may have been written.
   @inlinable func keys(since mark: Mark) -> ContiguousArray<Key>.SubSequence? {
     let isOwnPast =
       mark.version == version?.number ?? 0 || earlier.contains { $0.version == mark.version && mark.place <= $0.place }
@@ -42,7 +40,6 @@ import Synchronization
     return keys[(mark.place - forgotten)...]
   }
 
-  /// - Parameter count: How many keys there are.
   @inlinable mutating func note(_ key: Key, count: Int) {
     if version == nil || !isKnownUniquelyReferenced(&version) { beginVersion() }
     if keys.count >= Swift.max(128, 4 * count) {
@@ -53,14 +50,13 @@ import Synchronization
     keys.append(key)
   }
 
-  /// All keys are written.
   @usableFromInline mutating func noteAll() {
     version = Version()
     (earlier, keys, forgotten) = ([], [], 0)
   }
 
   @usableFromInline mutating func beginVersion() {
-    // So that a copy has few keys to copy.
+    // A copy copies few keys.
     if keys.count > 64 {
       forgotten += keys.count - 64
       keys = ContiguousArray(keys.suffix(64))

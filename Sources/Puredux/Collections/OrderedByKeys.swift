@@ -1,4 +1,4 @@
-/// A collection that is shown like a dictionary, and has an order.
+/// An ordered collection whose mirror is that of a dictionary.
 package protocol OrderedByKeys {}
 
 extension Keyed: OrderedByKeys {}

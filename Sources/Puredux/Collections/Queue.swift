@@ -1,4 +1,4 @@
-/// First in, first out, in amortized constant time, on one array.
+/// A FIFO queue on one array, with operations in amortized constant time.
 @usableFromInline struct Queue<Element> {
   @usableFromInline var storage: ContiguousArray<Element?> = []
   @usableFromInline var head = 0
@@ -26,19 +26,15 @@
     return element
   }
 
-  /// All elements, in order.
   @inlinable var all: [Element] { storage[head...].compactMap { $0 } }
 
-  /// All elements, in order; the queue is empty afterwards.
   @inlinable mutating func popAll() -> ContiguousArray<Element> { ContiguousArray(takeAll().all) }
 
-  /// The whole queue, as it is; this one is empty afterwards.
   @inlinable mutating func takeAll() -> Queue {
     defer { self = Queue() }
     return self
   }
 
-  /// Changes the element at an offset from the first.
   @inlinable mutating func update<Result>(_ offset: Int, _ body: (inout Element?) -> Result) -> Result {
     body(&storage[head + offset])
   }

@@ -1,17 +1,13 @@
-/// First in, first out, in segments: growing moves no elements but those of the first segment, and dropping from the
-/// front never shifts the rest, so that a queue of a million elements delays its users no longer than one of ten.
+/// A FIFO queue in segments. Growing moves only elements of the first segment, and removing from the front shifts no
+/// others. An operation on a million elements therefore takes no longer than on ten.
 ///
-/// Copies share their segments: a copy costs nothing, and a change after it costs no more than the segment that changes
-/// and the list of segments.
+/// Copies share segments. A copy costs nothing, and a later change costs at most one segment and the list of segments.
 @usableFromInline struct SegmentedQueue<Element> {
-  /// The binary logarithm of the number of elements in a segment.
   @usableFromInline let shift: Int
   @usableFromInline var segments = Queue<ContiguousArray<Element?>>()
-  /// How many elements of the first segment have been taken out.
   @usableFromInline var head = 0
   @usableFromInline var count = 0
 
-  /// - Parameter segmentLength: The minimum number of elements in a segment.
   @inlinable init(segmentLength: Int = 256) {
     shift = Int.bitWidth - (max(segmentLength, 1) - 1).leadingZeroBitCount
   }
@@ -26,7 +22,7 @@
     count += 1
   }
 
-  /// The first segment grows with its elements, as most queues never have another.
+  /// The first segment grows with its elements, as most queues have no other.
   @inline(never) @inlinable mutating func appendSegment() {
     var segment: ContiguousArray<Element?> = []
     if !segments.isEmpty { segment.reserveCapacity(segmentLength) }
@@ -40,7 +36,7 @@
     head += 1
     if count == 0 {
       head = 0
-      // A small segment keeps its capacity, so that a reader that is one behind does not allocate each time.
+      // A small segment keeps its capacity, so that a reader that is one element behind does not allocate each time.
       if segments.count == 1, (segments[0]?.capacity ?? 0) <= 16 {
         segments.update(0) { $0?.removeAll(keepingCapacity: true) }
       } else {
@@ -53,8 +49,7 @@
     return element
   }
 
-  /// Moves a number of the first elements to the end of another queue: if that is empty, in whole segments, so that it
-  /// takes no longer for a million than for as many segments.
+  /// Moves the first elements to the end of another queue: in whole segments, if that is empty.
   mutating func move(_ number: Int, to other: inout SegmentedQueue) {
     var left = min(number, count)
     if other.isEmpty, other.shift == shift {
@@ -74,7 +69,6 @@
     for _ in 0..<left { if let element = popFirst() { other.append(element) } }
   }
 
-  /// Takes out the first element, if there is one, and appends another.
   @inlinable mutating func replaceFirst(appending element: Element) -> Element? {
     guard count == 1 else {
       let first = popFirst()
@@ -88,20 +82,17 @@
     return replaced
   }
 
-  /// The element at an offset from the first.
   @inlinable subscript(offset: Int) -> Element? {
     let (segment, offset) = place(of: offset)
-    // In place: the subscript of a queue would retain the segment.
+    // In place: the subscript of `Queue` would retain the segment.
     return segments.storage[segments.head + segment]?[offset]
   }
 
-  /// Changes the element at an offset from the first.
   @inlinable mutating func update<Result>(_ offset: Int, _ body: (inout Element?) -> Result) -> Result? {
     let (segment, offset) = place(of: offset)
     return segments.update(segment) { $0 == nil ? nil : body(&$0![offset]) }
   }
 
-  /// All elements, in order.
   @inlinable var all: [Element] {
     var all: [Element] = []
     all.reserveCapacity(count)

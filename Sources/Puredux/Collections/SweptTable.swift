@@ -1,5 +1,5 @@
-/// A dictionary whose values may become obsolete without notice: those are dropped when it would grow to twice as many
-/// as were left the last time, so that adding a value costs the same however many there are.
+/// A dictionary whose values may become obsolete without notice. A sweep removes obsolete values when the table has
+/// doubled since the last sweep, so adding a value takes amortized constant time.
 struct SweptTable<Key: Hashable, Value> {
   private var values: [Key: Value] = [:]
   private var sweepCount = 64

@@ -1,20 +1,19 @@
 import Synchronization
 
-/// The most recent commits of a store: what its reducers did, with the states in between.
-///
-/// Make one, give it to a root or child store, and read it whenever you like, even when the store is gone:
+/// The most recent commits of a store, with the state after each reducer. It can be read at any time, even when the
+/// store is gone:
 ///
 ///     let history = History<Human, HumanAction>(limit: 100)
 ///     let store = RootStore(initialState: Human(), history: history, reducer: reduce)
 ///     …
 ///     for entry in history.entries { print(entry.position, entry.store, entry.action, entry.state) }
 ///
-/// A root store's history has every commit of its tree, a child store's those that passed through it: of actions given
-/// to it, or to a store below. The states are those that the store itself owns.
+/// A root store's history has every commit of its tree. A child store's has the actions given to it or to a store below
+/// it. The states are those that the store itself owns.
 ///
-/// It keeps at most `limit` commits, and the states of each: before, and after every reducer. So every reducer has to
-/// copy the collections that it changes; a store without a history pays nothing. Meant for one store: if several share
-/// one, it has the commits of all of them, in the order in which they came.
+/// It holds at most `limit` commits, each with the state before and after every reducer, so every reducer copies the
+/// collections that it changes. Meant for one store: stores that share a history add their commits in the order of
+/// arrival.
 public final class History<State: Sendable, Action: Sendable>: Sendable {
   /// One commit.
   public struct Entry: Sendable {
@@ -22,7 +21,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     public struct Step: Sendable {
       /// The name of the reducer; nil if it has none.
       public let reducer: String?
-      /// The state that it left, which is what the next one was given.
+      /// The state after this reducer, which the next one gets.
       public let state: State
 
       @inlinable init(reducer: String?, state: State) {
@@ -31,15 +30,15 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
       }
     }
 
-    /// The action that was reduced: the one that middleware passed on, if there is any.
+    /// The reduced action, as middleware passed it on.
     public let action: Action
     /// The store that the action was given to.
     public let store: StoreID
-    /// Its place in the tree's order (G1): it is the tree's n-th commit, counted from one.
+    /// Its place in the tree's order (G1): the tree's n-th commit, counted from one.
     public let position: Int
     /// The state before the commit.
     public let stateBefore: State
-    /// The micro-history: one step for each reducer of the store, in order.
+    /// One step for each reducer of the store, in order.
     public let steps: [Step]
     /// The state after the commit.
     @inlinable public var state: State { steps.last?.state ?? stateBefore }
@@ -55,7 +54,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 
   @usableFromInline struct Contents: Sendable {
     @usableFromInline var entries: SegmentedQueue<Entry>
-    /// The stores that keep their history here, and whether the last of them has ended.
+    /// The stores that record their commits here, and whether the last of them has ended.
     @usableFromInline var nodes: [any AnyStoreNode] = []
     @usableFromInline var hasEnded = false
     @usableFromInline var channel = Channel<Entry>()
@@ -63,35 +62,31 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     @inlinable init(entries: SegmentedQueue<Entry>) { self.entries = entries }
   }
 
-  /// What the reducers of a store do with its state, and their names.
   @usableFromInline typealias Steps = [(reducer: String?, reduce: @Sendable (AnyStateStorage, inout Action) -> Void)]
 
-  /// How many commits it keeps.
+  /// The greatest number of commits that it holds.
   public let limit: Int
   @usableFromInline let contents: LockedValue<Contents>
-  /// Records a commit. A closure, which is specialized where a history is made: a store without one pays nothing.
+  /// A closure, specialized where a history is made: a store without one pays nothing.
   @usableFromInline let recording: @Sendable (History, Action, StoreNode<Action>, Steps, StateStorage<State>) -> Void
 
-  /// - Parameter limit: How many commits it keeps; a limit below one counts as one.
+  /// - Parameter limit: The greatest number of commits that it holds; a limit below one counts as one.
   @inlinable public init(limit: Int) {
     self.limit = max(limit, 1)
-    // A short history has short segments, so that dropped entries take up little room.
     let segmentLength = min(max(self.limit, 16), 256)
     contents = LockedValue(Contents(entries: SegmentedQueue(segmentLength: segmentLength)))
     recording = { history, action, node, steps, own in history.recordNow(action, node, by: steps, in: own) }
   }
 
-  /// The commits that it has kept, the oldest first. A value: filter it, or replay it.
+  /// The recorded commits, the oldest first. A value: filter it, or replay it.
   ///
-  /// Actions that have been dispatched but not committed are not in it: to include them, `send`, or read the store's
-  /// state, first.
-  ///
-  /// Reading it delays no commit, however many entries there are.
+  /// Dispatched actions are missing until they are committed: to include them, `send`, or read the store's state,
+  /// first. Reading delays no commit, however many entries there are.
   public var entries: [Entry] { contents.withLock { $0.entries }.all }
 
-  /// The commits that it has kept, and then each that follows, with none lost in between. Ends with the store.
+  /// The recorded commits, and then each later one, with none lost in between. Ends with the store.
   ///
-  /// The buffering policy is like that of `states()`; it applies to the commits that follow.
+  /// The buffering policy applies to the later commits, as in `states()`.
   public func commits(
     bufferingPolicy: AsyncStream<Entry>.Continuation.BufferingPolicy = .unbounded
   ) -> AsyncStream<Entry> {
@@ -109,7 +104,6 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: Recording
 
-  /// A store keeps its history here from now on.
   @usableFromInline func attach(_ node: any AnyStoreNode) {
     contents.withLock { contents in
       if contents.nodes.isEmpty, contents.hasEnded { contents.channel = Channel() }
@@ -118,7 +112,6 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// A store has ended.
   @usableFromInline func detach(_ node: any AnyStoreNode) {
     let ended: Channel<Entry>? = contents.withLock { contents in
       if let index = contents.nodes.firstIndex(where: { $0 === node }) { contents.nodes.remove(at: index) }
@@ -128,7 +121,6 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     ended?.finish()
   }
 
-  /// Runs the reducers on the state one by one, and keeps the state after each.
   @usableFromInline func record(
     _ action: Action, _ node: StoreNode<Action>, by steps: Steps,
     in own: StateStorage<State>
@@ -169,14 +161,12 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 }
 
 extension History {
-  /// One sequence of a history.
   fileprivate final class CommitReader: Sendable {
     private let kept: LockedValue<SegmentedQueue<Entry>>
     private let channel: Channel<Entry>
     private let cursor: Int
-    /// Keeps no commits alive.
+    /// Weak: the reader keeps no commits alive.
     private weak let history: History?
-    /// The effect that asked for the sequence, if one did.
     private let follower = RunningEffect.current
 
     init(of history: History, kept: SegmentedQueue<Entry>, channel: Channel<Entry>, cursor: Int) {

@@ -1,7 +1,7 @@
-/// Wraps the reducers of a store: sees each action before they do, and the state afterwards.
+/// Wraps the reducers of a store: sees each action before them, and the state afterwards.
 ///
-/// Synchronous, on the tree's executor, for every action given to the store or to one below it. It passes the action on
-/// by calling `next`, replaces it by calling `next` with another, or stops it by not calling `next`:
+/// Runs synchronously, on the tree's executor, for every action given to the store or to one below it. It calls `next`
+/// with the action to pass it on, calls `next` with another action to replace it, or stops it by not calling `next`:
 ///
 ///     let audit = Middleware<Account, AccountAction> { action, context, next in
 ///       guard action.amount > 0 else { return context.reject("Nothing to book.") }
@@ -11,25 +11,27 @@
 ///     }
 ///     let store = RootStore(initialState: Account(), middleware: [audit, .timing { print($0, $1) }], reducer: reduce)
 ///
-/// The order of steps: the middleware of the store that the action was given to, in order; that of each store above it;
-/// then all reducers of the path; the states are published and the interceptor is asked; and then the middleware
-/// continues after its `next`, in reverse order. What it passes on is what all reducers of the path, the histories and
-/// the interceptor get. So an action is reduced by its whole path or not at all (G2), and nobody sees anything in
-/// between. Calling `next` more than once makes a commit each time, one right after the other.
+/// The order of steps:
 ///
-/// What middleware dispatches, through `context.dispatch` or any store, comes later in the order (G10). If it stops an
-/// action, `dispatch` cannot report that, as it has returned before; `send` throws `StoreError.rejected`.
+/// 1. The middleware of the store that the action was given to, in order; then that of each store above it.
+/// 2. All reducers of the path, for the action that the middleware passed on.
+/// 3. The states are published, and the interceptors are asked.
+/// 4. The middleware continues after its `next`, in reverse order.
+///
+/// So an action is reduced by its whole path or not at all (G2), and nobody sees a state in between. Each call of
+/// `next` makes a commit, one right after the other.
+///
+/// Actions dispatched by middleware, through `context.dispatch` or any store, come later in the order (G10). If
+/// middleware stops an action, `send` throws `StoreError.rejected`; `dispatch` has already returned.
 ///
 /// **Middleware or interceptor?** Middleware decides about actions, and measures: it holds up the tree while it runs,
 /// so it must be short and cannot `await`. An interceptor does work that an action triggers: it runs alongside the
 /// tree, may take its time, and comes too late to stop anything.
 public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
-  /// A closure, which is specialized where the middleware is made: a store without any has none of this. Nil if there
-  /// are several.
+  /// A closure, specialized where the middleware is made. Nil if there are several parts.
   @usableFromInline let handle:
     (@Sendable (CommitHandler<Action>, inout Action, StoreNode<Action>, CommitStages<Action>) -> Void)?
   private let parts: [Middleware]
-  /// When a root store that follows a log asks the middleware.
   private var decides = Decision.atCommit
   private var isInstrument = false
 
@@ -39,9 +41,8 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     case both
   }
 
-  /// - Parameter handle: Called with each action that is given to the store or to one below it, on the tree's executor.
-  ///   What it passes to `next` is reduced before that returns, but for a child store in a tree that follows a log
-  ///   (G13).
+  /// - Parameter handle: Called with each action, on the tree's executor. `next` returns after the action is reduced,
+  ///   except in a child store of a tree that follows a log (G13).
   @inlinable public init(
     _ handle:
       @escaping @Sendable (
@@ -69,7 +70,8 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     parts = []
   }
 
-  /// Middleware that decides before the log, in a root store that follows one: what it stops is not stored.
+  /// Middleware that decides before the log, in a root store that follows one. An action that it stops is not stored
+  /// (G13).
   ///
   ///     middleware: [
   ///       .admission { bid, context, next in
@@ -78,15 +80,16 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   ///       }
   ///     ]
   ///
-  /// It runs once, where the action is given to the store or one below it, behind the middleware of child stores, on
-  /// what is committed here by then (G13); not when the action is committed, nor on other replicas, nor in replay. Each
-  /// `next` submits an action, and returns before its commit. Two actions that are given at the same time may both be
-  /// admitted, as neither is committed when the other is decided about: a rule that has to hold is for other
-  /// middleware, which decides at the commit, or for the reducer.
+  /// It runs once, where the action is given to the store or one below it, after the middleware of child stores, on the
+  /// state committed here by then. It does not run at the commit, on other replicas or in replay. Each `next` submits
+  /// an action, and returns before its commit.
   ///
-  /// It need not be a function of state and action: it may look at a clock, and at what this replica knows. In a store
-  /// that follows no log, and in a child store, it is middleware as any other, in its place. A rule that has to hold
-  /// before the log and at the commit is `.guarding(atAdmission: true)`.
+  /// Two actions given at the same time may both be admitted, because neither is committed when the other is judged. A
+  /// rule that must hold belongs in other middleware, which decides at the commit, or in the reducer. For a rule in
+  /// both places, use `.guarding(atAdmission: true)`.
+  ///
+  /// Admission need not be a function of state and action: it may read a clock, or data of this replica. In a store
+  /// that follows no log, and in a child store, it is ordinary middleware.
   @inlinable public static func admission(
     _ handle:
       @escaping @Sendable (
@@ -96,17 +99,16 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     Middleware(handle).asAdmission
   }
 
-  /// Tells the tree's instrument of each action. It is in front of all middleware, that of child stores included.
+  /// Reports each action to the tree's instrument. Runs before all middleware, including that of child stores.
   static func telling(_ instrument: TreeInstrument) -> Middleware {
     var telling = Middleware(handle: { handler, action, node, stages in
       let beginning = instrument.begins(at: node.commitCount)
-      // Both are specialized, unlike this.
       if let next = handler.next {
         next.perform(&action, node, stages)
       } else {
         stages.committing(&action, node, stages)
       }
-      // In front of a commit of what another replica was given, or what was in the log.
+      // The quiet handler commits actions of other replicas, and those that were in the log.
       let isGivenElsewhere = stages.quiet === handler
       let event = instrument.event(
         beginning, at: node.commitCount, of: node.id, isReplay: stages.isReplay, isGivenElsewhere: isGivenElsewhere)
@@ -132,7 +134,6 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     return both
   }
 
-  /// The single middleware that is asked before the log, or that is asked at the commit.
   @usableFromInline static func all(of middleware: [Middleware], areAdmission: Bool) -> [Middleware] {
     middleware.flatMap { middleware in
       if middleware.handle == nil { return all(of: middleware.parts, areAdmission: areAdmission) }
@@ -140,7 +141,6 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// The middleware of a store, and behind it that of the stores above; nil if there is none.
   @usableFromInline static func handlers(
     _ middleware: [Middleware], showing source: Source<State>, before next: CommitHandler<Action>?
   ) -> CommitHandler<Action>? {
@@ -161,8 +161,8 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   }
 }
 
-/// What middleware can see and do besides passing the action on. Valid while it handles the action: if it is kept for
-/// longer, it dispatches nothing (`.terminated`).
+/// The state and actions available to middleware. Valid while it handles the action: later, it dispatches nothing
+/// (`.terminated`).
 public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   @usableFromInline let handler: CommitHandler<Action>
   @usableFromInline let node: StoreNode<Action>
@@ -176,40 +176,36 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
     passage = stages.passage
   }
 
-  /// Whether the action is still being handled.
   @inlinable var isUnderWay: Bool { stages.passage == passage }
 
-  /// The state of the store that the middleware belongs to: the one before the commit until `next` is called, and then
-  /// the one after it.
+  /// The state of the middleware's own store: before `next`, the state before the commit; after it, the state after the
+  /// commit.
   ///
-  /// Holding it while calling `next` makes the reducers copy the collections that they change in it. In a child store
-  /// it is composed at each call.
+  /// If it is held during `next`, the reducers copy the collections that they change in it. In a child store, each call
+  /// composes the state.
   @inlinable public var state: State {
     var state: State?
     // SAFETY: `Middleware.handlers` has given the handler a source of its middleware's `State`, and this context.
     unsafe handler.source.known(of: State.self).withState { state = $0 }
-    // Actions come from stores that were held when the actions were accepted: the stores on their path have a state
-    // until the actions are committed.
+    // The stores on an action's path were held when it was accepted, so they have a state until it is committed.
     return state!
   }
 
-  /// The store that the action was given to: the middleware's own, or one below it. `.root` once the action has been
-  /// handled.
+  /// The store that the action was given to: the middleware's own, or one below it. After the action is handled,
+  /// `.root`.
   @inlinable public var store: StoreID { isUnderWay ? node.id : .root }
 
-  /// Whether the action has been committed: false before `next`, and false after it if other middleware has stopped the
-  /// action.
+  /// Whether the action has been committed: false before `next`, and after it if other middleware stopped the action.
   @inlinable public var isCommitted: Bool { stages.isCommitted }
 
-  /// Whether the store follows a log and replays what was in it when the store was opened: such an action has been
-  /// committed before, in an earlier process or by another replica. What middleware passes on has to be the same then;
-  /// what it reports, counts or prints has been reported.
+  /// Whether the store replays an entry that was in its log when it was opened. Middleware must pass on the same action
+  /// as at the first commit. Its reports, counts and prints have been made before.
   @inlinable public var isReplay: Bool { stages.isReplay }
 
   /// Dispatches to the store that the action was given to.
   @inlinable public var dispatch: Dispatch<Action> { Dispatch(node: isUnderWay ? node : nil) }
 
-  /// Gives the reason why the action is stopped: `send` throws `StoreError.rejected` with it.
+  /// Gives the reason for stopping the action: `send` throws `StoreError.rejected` with it.
   @inlinable public func reject(_ reason: RejectionReason) {
     stages.reject(reason)
   }

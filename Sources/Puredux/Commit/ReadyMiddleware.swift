@@ -5,14 +5,14 @@ extension Middleware {
   ///       if case .say = action, room.isClosed { "The room is closed." } else { nil }
   ///     }
   ///
-  /// In a root store that follows a log, `atAdmission: true` calls the closure twice (G13). As admission it keeps
+  /// In a root store that follows a log, `atAdmission: true` calls the closure twice (G13). At admission it keeps
   /// refused actions out of the log. At the commit, on every replica, it makes the rule hold between actions that are
-  /// given at the same time. Both calls see the same `LogRules.current`. The closure has to be a function of state and
+  /// given at the same time. Both calls see the same `LogRules.current`. The closure must be a function of state and
   /// action. In any other store it is called once.
   ///
   /// - Parameters:
   ///   - atAdmission: Whether a root store that follows a log calls the closure before the log as well.
-  ///   - reasonAgainst: Returns why the action is stopped; nil lets it pass.
+  ///   - reasonAgainst: Returns the reason to stop the action; nil lets it pass.
   @inlinable public static func guarding(
     atAdmission: Bool = false,
     _ reasonAgainst: @escaping @Sendable (_ action: Action, _ state: State) -> RejectionReason?
@@ -24,8 +24,8 @@ extension Middleware {
     return atAdmission ? guarding.alsoAsAdmission : guarding
   }
 
-  /// Reports how long each action took, including the inner middleware, the reducers and publishing; not those that are
-  /// replayed.
+  /// Reports how long each action took, with the inner middleware, the reducers and publishing. Replayed actions are
+  /// not reported.
   @inlinable public static func timing(
     clock: some Clock<Duration> = ContinuousClock(),
     _ report: @escaping @Sendable (_ action: Action, _ taken: Duration) -> Void
@@ -37,12 +37,12 @@ extension Middleware {
     }
   }
 
-  /// Reports each action, what it changed and how long it took; not those that are replayed.
+  /// Reports each action, its changes and how long it took. Replayed actions are not reported.
   ///
   ///     .logging { print($0.action, $0.changes, $0.taken) }
   ///
-  /// Holds the state before the action until it has been reported, so that the reducers copy the collections that they
-  /// change. The changes are computed only on demand.
+  /// Holds the state before the action until the report, so the reducers copy the collections that they change. The
+  /// changes are computed only on demand.
   @inlinable public static func logging(
     clock: some Clock<Duration> = ContinuousClock(), _ log: @escaping @Sendable (ActionLog<State, Action>) -> Void
   ) -> Middleware {
@@ -58,9 +58,9 @@ extension Middleware {
   }
 }
 
-/// What `Middleware.logging` reports.
+/// The report of `Middleware.logging` about one action.
 public struct ActionLog<State: Sendable, Action: Sendable>: Sendable {
-  /// The action, as it came to the logging middleware.
+  /// The action, as the logging middleware received it.
   public let action: Action
   /// The store that the action was given to.
   public let store: StoreID
@@ -68,9 +68,9 @@ public struct ActionLog<State: Sendable, Action: Sendable>: Sendable {
   public let isCommitted: Bool
   /// The state before the action.
   public let before: State
-  /// The state after it: the same if the action was stopped.
+  /// The state after the action: unchanged if it was stopped.
   public let after: State
-  /// How long everything behind it took: further middleware, the reducers, and the publication of the states.
+  /// How long the inner middleware, the reducers, and the publication of the states took.
   public let taken: Duration
 
   @inlinable init(action: Action, store: StoreID, isCommitted: Bool, before: State, after: State, taken: Duration) {
@@ -82,7 +82,7 @@ public struct ActionLog<State: Sendable, Action: Sendable>: Sendable {
     self.taken = taken
   }
 
-  /// The parts of the state that differ, found by reflection: each with its path, such as `cards[2].text`.
+  /// The differing parts of the state, found by reflection: each with its path, such as `cards[2].text`.
   public var changes: [StateChange] { StateChange.all(from: before, to: after) }
 }
 
@@ -90,17 +90,17 @@ public struct ActionLog<State: Sendable, Action: Sendable>: Sendable {
 public struct StateChange: Sendable, Equatable, CustomStringConvertible {
   /// Its location in the state; empty for the state as a whole.
   public let path: String
-  /// As `String(reflecting:)` shows it; nil if the part was added.
+  /// The result of `String(reflecting:)`; nil if the part was added.
   public let before: String?
-  /// Nil if it was removed.
+  /// Nil if the part was removed.
   public let after: String?
 
   public var description: String {
     "\(path.isEmpty ? "state" : path): \(before ?? "nothing") -> \(after ?? "nothing")"
   }
 
-  /// The differences between two values. Descends into structures, tuples and arrays; other values count as different
-  /// if they are shown differently.
+  /// The differences between two values. Descends into structures, tuples and arrays; other values differ if their
+  /// descriptions do.
   static func all(from before: Any, to after: Any) -> [StateChange] {
     var changes: [StateChange] = []
     collect(from: before, to: after, path: "", into: &changes)

@@ -1,20 +1,13 @@
-/// What a store is made of, before it has its place in a tree. In a child store, the state that it owns and the state
-/// that it shows differ.
+/// The parts of a store before it has its place in a tree. A child store's owned state and its composed state differ.
 @usableFromInline struct StoreFeatures<Owned: Sendable, State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let initialState: Owned
-  /// Reduces in a commit; made where the store's reducer is known.
   @usableFromInline let reduce: @Sendable (AnyStateStorage, inout Action) -> Void
-  /// For a root store.
   @usableFromInline let publish: (@Sendable (AnyStateStorage, AnySource) -> Void)?
-  /// What each reducer does, for a history. Nil if there is none, or if the store is made with one closure.
   @usableFromInline let steps: History<Owned, Action>.Steps?
   @usableFromInline private(set) var middleware: [Middleware<State, Action>]
-  /// Leaves out the states that the store does not publish. Made where it is known whether there is a rule of emission.
   @usableFromInline let emitting: (@Sendable (Source<State>) -> Source<State>)?
   @usableFromInline let history: History<Owned, Action>?
-  /// The action that a child store is given at its end.
   @usableFromInline let last: Action?
-  /// `CommitStages.committing`, specialized.
   @usableFromInline let commit: @Sendable (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void
 
   @inlinable init(
@@ -39,7 +32,6 @@
     self.commit = commit
   }
 
-  /// For a child store.
   @inlinable init(
     child initialState: Owned, middleware: [Middleware<State, Action>], emission: Emission<State>,
     history: History<Owned, Action>?, last: Action?, reducer: @escaping @Sendable (inout Owned, Action) -> Void
@@ -49,7 +41,6 @@
       publish: nil, commit: CommitStages.committing, reduce: CommitStep.reducing(by: reducer))
   }
 
-  /// For a child store with several reducers.
   @inlinable init(
     child initialState: Owned, reducers: [Reducer<Owned, Action>], middleware: [Middleware<State, Action>],
     emission: Emission<State>, history: History<Owned, Action>?, last: Action?
@@ -61,7 +52,6 @@
       publish: nil, commit: CommitStages.committing, reduce: reducer.changing)
   }
 
-  /// The same, which tell the tree's instrument of each action.
   @usableFromInline func instrumented(by instrument: TreeInstrument?) -> StoreFeatures {
     guard let instrument else { return self }
     var features = self
@@ -69,29 +59,24 @@
     return features
   }
 
-  /// Whether there are only reducers.
   @inlinable var isPlain: Bool { middleware.isEmpty && history == nil && last == nil }
 
-  /// The step of the store: takes storage of the type that the closures of the features were made for, and gives them
-  /// this storage.
-  ///
   /// - Parameters:
-  ///   - turn: The turn of a store that follows only a part of its parent's state.
-  ///   - parent: The node of its parent, which its own node will hold.
+  ///   - own: Storage of the type that the closures of the features were made for.
+  ///   - turn: For a store that follows only a part of its parent's state.
+  ///   - parent: The parent's node, which the store's own node will hold.
   ///   - above: The stages of its parent.
   @inlinable func step(
     _ own: StateStorage<Owned>, shownBy source: Source<State>, turn: PartTurn? = nil,
     under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
   ) -> CommitStep<Action> {
-    // Nothing else is looked up where there are only reducers.
     if isPlain, turn == nil, above == nil {
       return CommitStep(own, reduce: reduce, stages: nil, source: source, publish: publish)
     }
     return fullStep(own, shownBy: source, turn: turn, under: parent, above: above)
   }
 
-  /// Not specialized, unlike the closures of the reducers, the middleware and the history, which are where they are
-  /// made.
+  /// Not specialized, unlike the closures of the reducers, the middleware and the history.
   @usableFromInline func fullStep(
     _ own: StateStorage<Owned>, shownBy source: Source<State>, turn: PartTurn?, under parent: StoreNode<Action>?,
     above: CommitStages<Action>?
@@ -115,7 +100,6 @@
     return CommitStep(own, reduce: reduce, stages: stages, source: source, publish: publish)
   }
 
-  /// Reduces, and opens a turn for the rest of the commit.
   private static func reducing(
     _ reduce: @escaping @Sendable (AnyStateStorage, inout Action) -> Void, in turn: PartTurn
   ) -> CommitStep<Action>.Reduce {
@@ -127,7 +111,6 @@
 }
 
 extension StoreFeatures where Owned == State {
-  /// For a root store.
   @inlinable init(
     root initialState: State, middleware: [Middleware<State, Action>], emission: Emission<State>,
     history: History<State, Action>?, reducer: @escaping @Sendable (inout State, Action) -> Void
@@ -137,7 +120,6 @@ extension StoreFeatures where Owned == State {
       publish: Self.publishing, commit: CommitStages.committing, reduce: CommitStep.reducing(by: reducer))
   }
 
-  /// For a root store with several reducers.
   @inlinable init(
     root initialState: State, reducers: [Reducer<State, Action>], middleware: [Middleware<State, Action>],
     emission: Emission<State>, history: History<State, Action>?
@@ -149,8 +131,8 @@ extension StoreFeatures where Owned == State {
       publish: Self.publishing, commit: CommitStages.committing, reduce: reducer.changing)
   }
 
-  /// Publishes the state of a root store. SAFETY: `step` gives it storage and a source of the features' types, and a
-  /// root store shows the state that it owns.
+  /// SAFETY: `step` gives it storage and a source of the features' types, and a root store shows the state that it
+  /// owns.
   @inlinable static var publishing: @Sendable (AnyStateStorage, AnySource) -> Void {
     { own, source in
       unsafe source.known(of: State.self).publish(own.known(of: State.self))
@@ -160,15 +142,14 @@ extension StoreFeatures where Owned == State {
 }
 
 extension Reducer {
-  /// Applies the reducer to the state that a store owns. SAFETY: `StoreFeatures.step` gives it the storage of that
-  /// state, and a history is of the same state.
+  /// SAFETY: `StoreFeatures.step` gives it the storage of the state that it reduces, and a history is of the same
+  /// state.
   @inlinable var changing: @Sendable (AnyStateStorage, inout Action) -> Void {
     { [change] own, action in unsafe own.known(of: State.self).change { change(&$0, &action) } }
   }
 }
 
 extension Source {
-  /// Publishes the state of a root store, if it has followers.
   @inlinable func publish(_ own: StateStorage<State>) {
     guard hasSubscribers, let state = own.value else { return }
     publish(state)
@@ -176,16 +157,16 @@ extension Source {
 }
 
 extension CommitStep {
-  /// Changes the state that a store owns. One function for root and child stores: with two, the compiler would merge
-  /// equal ones, and each call would be two jumps. SAFETY: as for `Reducer.changing`.
+  /// One function for root and child stores: with two, the compiler would merge equal ones, and each call would be two
+  /// jumps. SAFETY: as for `Reducer.changing`.
   @inlinable static func reducing<Owned: Sendable>(
     by reducer: @escaping @Sendable (inout Owned, Action) -> Void
   ) -> @Sendable (AnyStateStorage, inout Action) -> Void {
     { own, action in unsafe own.known(of: Owned.self).change { reducer(&$0, action) } }
   }
 
-  /// The step of a root store whose order comes from elsewhere: its middleware decides when the action has come back;
-  /// its admission, and the middleware of the stores below, before the action is submitted.
+  /// The step of a root store with an external order. Its middleware decides when the action comes back. Its admission,
+  /// and the middleware of the stores below, decide before the action is submitted.
   @usableFromInline init<State>(
     _ step: consuming CommitStep, in order: any Order<Action>, admission: [Middleware<State, Action>],
     showing source: Source<State>, quiet: CommitHandler<Action>

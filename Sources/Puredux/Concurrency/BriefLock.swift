@@ -1,15 +1,15 @@
 import Synchronization
 
-/// A lock for operations that mostly take a few nanoseconds. A thread that finds it taken spins, then yields, and then
-/// sleeps for a moment at a time.
+/// A lock for operations that mostly take a few nanoseconds. A waiting thread spins, then yields, then sleeps for short
+/// intervals.
 ///
-/// It is released by a plain store, as there is nobody to be woken. A `Mutex` needs a second atomic read-modify-write
-/// for that, which is a quarter of a dispatch, and threads that meet at one go to the kernel (`Docs/Performance.md`,
-/// both threads). In return there is no priority inheritance, it is not fair, and not recursion-checked. It has no
-/// queue that a flood could fill: a thread that looks while the lock is free gets in.
+/// A plain store unlocks it, as there is no thread to wake. A `Mutex` needs a second atomic read-modify-write for that,
+/// which is a quarter of a dispatch, and contending threads go to the kernel (`Docs/Performance.md`, both threads). In
+/// return, it has no priority inheritance, fairness or recursion check. It has no queue that a flood could fill: a
+/// thread that tries while the lock is free gets it.
 ///
-/// As all of it is inlined, the optimizer may release an unused result of a body before it releases the lock: so a body
-/// returns nothing whose release runs the user's code. Such values are held in a `LockedValue`, and dropped by
+/// All of it is inlined, so the optimizer may release an unused result of a body before the lock. A body must therefore
+/// not return a value whose release runs a user's code. Keep such values in a `LockedValue`, and drop them by
 /// `releasingOutside`.
 ///
 /// On Apple's systems it is a `Mutex`, as threads of very different priorities share a processor there.
@@ -35,11 +35,9 @@ import Synchronization
 
 #if !canImport(Darwin)
   extension BriefLock {
-    /// How often a waiting thread looks before it yields, and how often it yields before it sleeps.
     private static let looks = 128
     private static let yields = 64
 
-    /// Takes the lock as soon as it is free.
     @usableFromInline func wait() {
       var rounds = 0
       while true {
@@ -47,7 +45,6 @@ import Synchronization
           if !isTaken.load(ordering: .relaxed), !isTaken.exchange(true, ordering: .acquiring) { return }
         }
         rounds += 1
-        // The thread that has taken it is not running, or has much to copy.
         if rounds <= Self.yields { Platform.yieldThread() } else { Platform.pauseThread() }
       }
     }

@@ -1,13 +1,13 @@
-/// Task-local values that a store carries along, such as the context of a distributed trace: `StoreOptions.carrying`.
+/// Task-local values that a store carries, such as the context of a distributed trace: `StoreOptions.carrying`.
 ///
 ///     let options = StoreOptions(carrying: .values(of: ServiceContext.$current))
 ///     let store = RootStore(initialState: Cart(), options: options, reducer: reduce)
 ///
-/// The values that are set where an action is dispatched or sent are set again in its commit (its middleware, reducers,
-/// mappings and interceptors), in its effects, and in the commits and effects of the actions that these dispatch (G8).
-/// Without it none of them sees the dispatcher's values, except where a `send` is performed in its own task.
+/// The values of the caller that dispatches or sends an action are set in its commit (middleware, reducers, mappings
+/// and interceptors), in its effects, and in the commits and effects of the actions that these dispatch (G8). Without
+/// it, none of them sees the caller's values, except where a `send` is performed in its own task. The last action of a
+/// child store (`atEnd:`), and effects that the first state begins, have none.
 public struct CarriedValues: Sendable {
-  /// Captures the values that are set where this is called.
   let capture: @Sendable () -> Context
 
   /// The values of one or more task-local variables.
@@ -43,9 +43,7 @@ public struct CarriedValues: Sendable {
 }
 
 extension CarriedValues {
-  /// The values that were set at some point in time.
   @usableFromInline struct Context: Sendable {
-    /// Runs a closure with these values set.
     let restore: @Sendable (_ body: () -> Void) -> Void
     let restoreAsync: @Sendable (_ body: @Sendable () async -> Void) async -> Void
 

@@ -1,12 +1,12 @@
 /// An effect that calls a closure.
 ///
-/// SAFETY: the closure is set by the initializer, and taken where `begins` is true, which it is once. The compiler does
-/// not check subclasses of `RunningEffect`.
+/// SAFETY: the initializer sets the closure, and it is taken after `begins` has returned true, which happens once. The
+/// compiler does not check subclasses of `RunningEffect`.
 final class ClosureEffect: RunningEffect, @unchecked Sendable {
   typealias Body = @Sendable (RunningEffect) async -> Void
 
-  /// Nil once it has begun: an object that keeps the effect, such as a `Dispatch`, does not keep what its work has
-  /// captured.
+  /// Nil once begun, so that an object that holds the effect, such as a `Dispatch`, does not hold the captures of its
+  /// work.
   private var body: Body?
 
   init(of runner: any Host, _ body: @escaping Body) {

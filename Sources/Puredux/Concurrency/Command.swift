@@ -1,4 +1,4 @@
-/// Work to be performed on a tree's executor.
+/// Work for a tree's executor.
 ///
 /// SAFETY: has no variables; subclasses are responsible for their own. The compiler does not check a class that is not
 /// final.
@@ -12,10 +12,9 @@
 }
 
 extension Command {
-  /// A command that calls a closure.
   static func closure(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Command { Closure(body) }
 
-  /// SAFETY: has no variables. The compiler does not check subclasses of `Command`.
+  /// SAFETY: its only member is a `Sendable` constant. The compiler does not check subclasses of `Command`.
   private final class Closure: Command, @unchecked Sendable {
     private let body: @Sendable (isolated any TreeIsolation) -> Void
 
@@ -28,11 +27,10 @@ extension Command {
   }
 }
 
-/// Accepts commands, which are performed in order, one after the other, on a tree's executor.
+/// A queue of commands, which run one after the other on a tree's executor.
 @usableFromInline protocol CommandQueue: AnyObject, Sendable {
-  /// Gives a command its place in the order; false if commands are no longer accepted.
+  /// Takes the command's place in the order. Returns false if the queue no longer accepts commands.
   func enqueue(_ command: Command) -> Bool
-  /// Whether an effect belongs to the same tree.
   func hosts(_ effect: RunningEffect) -> Bool
 }
 

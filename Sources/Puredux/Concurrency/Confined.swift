@@ -1,12 +1,13 @@
-/// The isolation of one tree of stores: proves to the compiler that code runs on the tree's executor.
+/// The isolation of one tree of stores. It proves to the compiler that code runs on the tree's executor.
 @usableFromInline package protocol TreeIsolation: Actor {}
 
-/// A reference to a value that lives on a tree's executor. Any code may hold it and pass it on; only code that runs
-/// there can look inside.
+/// A reference to a value that is confined to a tree's executor. Any code may hold and pass it; only code on that
+/// executor can access the value.
 ///
-/// SAFETY: the value is reached through `callAsFunction` and `withValue`, which the compiler allows to be called only
-/// from a tree's isolation, and in `map`, whose closures store it in another confined value. Values of one tree never
-/// reach another tree: a store makes them from its parent's. Each use of `unconfined` states why it is sound.
+/// SAFETY: `callAsFunction` and `withValue` give access to the value, and the compiler allows their calls only in a
+/// tree's isolation. `map` gives access as well, and its closures store the value in another confined value. Values of
+/// one tree never reach another tree: a store makes them from its parent's. Each use of `unconfined` states why it is
+/// sound.
 @usableFromInline struct Confined<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
   @unsafe @usableFromInline let unconfined: Value
 
@@ -14,7 +15,7 @@
     unsafe unconfined = value
   }
 
-  /// Passes the value to a closure, in place. Always inlined: where it is not specialized, it would look up types.
+  /// Passes the value to a closure in place. Always inlined, as an unspecialized call would look up types.
   @inline(__always) @inlinable func withValue<Result: ~Copyable, Failure: Error>(
     on tree: isolated any TreeIsolation, _ body: (borrowing Value) throws(Failure) -> Result
   ) throws(Failure) -> Result {
@@ -38,7 +39,6 @@ extension Confined {
 
   @inlinable func callAsFunction(on tree: isolated any TreeIsolation) -> Value { unsafe unconfined }
 
-  /// Makes another confined value from this one, without exposing it.
   @inlinable func map<Other: ~Copyable>(_ make: (Value) -> Other) -> Confined<Other> {
     unsafe Confined<Other>(storing: make(unconfined))
   }

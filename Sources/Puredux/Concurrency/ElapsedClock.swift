@@ -1,15 +1,14 @@
-/// A clock whose times are durations since it was made, whatever its instants are.
+/// A clock whose times are durations since its creation, independent of the type of its instants.
 package struct ElapsedClock: Sendable {
   private let elapsed: @Sendable () -> Duration
   private let sleep: @Sendable (_ until: Duration) async throws -> Void
   private let wall: @Sendable () -> WallTime
-  /// Nil unless the clock is told of each sleep before it begins.
   private let announce: (@Sendable (_ until: Duration) -> Void)?
 
   package init(_ clock: some Clock<Duration>) {
     let start = clock.now
     let elapsed = { @Sendable in
-      // A clock that is set by hand may show any time. It is limited, so that adding a duration does not overflow.
+      // A clock set by hand may show any time. The limit prevents overflows when a duration is added.
       min(max(start.duration(to: clock.now), .longest * -1_000), .longest * 1_000)
     }
     self.elapsed = elapsed
@@ -20,7 +19,7 @@ package struct ElapsedClock: Sendable {
     } else if clock is ContinuousClock || clock is SuspendingClock {
       wall = { .now }
     } else {
-      // A user's clock sets the pace of the time of day, too.
+      // A user's clock sets the pace of the wall time, too.
       wall = { [start = WallTime.now] in start + elapsed() }
     }
   }
@@ -29,12 +28,12 @@ package struct ElapsedClock: Sendable {
 
   package var wallTime: WallTime { wall() }
 
-  /// Returns when this clock reaches a time, or, if it cannot sleep, when the continuous clock does; at once when the
-  /// caller is cancelled. A clock that wakes too early is taken at its word: `now` may be less.
+  /// Returns when this clock reaches a time, or when the continuous clock does if this one cannot sleep; at once if the
+  /// caller is cancelled. If the clock wakes it too early, it returns, and `now` may be less.
   ///
   /// - Parameters:
-  ///   - effect: The effect that the current task is part of: if the task does its work, the effect sleeps.
-  ///   - cause: The cause of the effect's pause.
+  ///   - effect: An effect of the current task. If the task does its work, the effect pauses.
+  ///   - cause: The cause of the pause.
   func wait(
     until time: Duration, in effect: RunningEffect? = nil, for cause: RunningEffect.Pause.Cause = .time
   ) async {
@@ -42,7 +41,6 @@ package struct ElapsedClock: Sendable {
     await waitAnnounced(until: time, in: effect, for: cause)
   }
 
-  /// Tells the clock of a sleep that is about to begin, once for each.
   func announce(until time: Duration) { announce?(time) }
 
   func waitAnnounced(
@@ -50,7 +48,7 @@ package struct ElapsedClock: Sendable {
   ) async {
     let pause = RunningEffect.Pause(for: cause) { _ in elapsed() < time }
     await withTaskCancellationHandler {
-      // Not before the handler is set: cancelling the effect ends the pause, as a cancelled effect does not rest.
+      // After the handler is set: cancellation of the effect ends the pause, as a cancelled effect does not rest.
       if let effect, effect.isHere { effect.pauses(by: pause) }
       do {
         try await sleep(time)
@@ -69,8 +67,8 @@ package struct ElapsedClock: Sendable {
     if duration > .zero { await wait(until: now + duration.clamped, in: effect, for: cause) }
   }
 
-  /// Returns when it is that time or later by the wall clock; at once when the caller is cancelled. A wall clock that
-  /// has been set back in the meantime is waited for once more.
+  /// Returns when the wall clock shows that time or a later one; at once if the caller is cancelled. If the wall clock
+  /// has been set back meanwhile, it waits again.
   func wait(until time: WallTime, in effect: RunningEffect? = nil) async {
     var rest = time - wallTime
     while rest > .zero {
@@ -81,8 +79,7 @@ package struct ElapsedClock: Sendable {
     }
   }
 
-  /// Returns when a duration has passed, as above, and lets others run even if it is none. False if the task is
-  /// cancelled.
+  /// Sleeps for a duration, and yields if that is zero or less. Returns false if the task is cancelled.
   package func sleep(for duration: Duration) async -> Bool {
     if duration > .zero { await wait(duration) } else { await Task.yield() }
     return !Task.isCancelled
@@ -90,15 +87,13 @@ package struct ElapsedClock: Sendable {
 }
 
 extension Clock<Duration> {
-  /// Returns when a duration has passed by this clock, or, if it cannot sleep, by the continuous one; at once when the
-  /// caller is cancelled.
+  /// See `ElapsedClock.wait(until:in:for:)`.
   func wait(_ duration: Duration) async { await ElapsedClock(self).wait(duration) }
 }
 
 extension Duration {
-  /// A duration that every clock can add to its time: about a hundred years.
+  /// The longest duration that every clock can add to its time: about a hundred years.
   package static var longest: Duration { .seconds(100 * 365 * 86_400) }
 
-  /// A duration from a user, who may give any: a negative one counts as zero, one above the longest as the longest.
   package var clamped: Duration { min(max(self, .zero), .longest) }
 }

@@ -1,4 +1,4 @@
-/// The outcome of a wait for something that may come in several ways: the first counts.
+/// The outcome of a wait that may end in several ways. The first counts.
 final class FirstOutcome<Value: Sendable>: Sendable {
   typealias Outcome = Result<Value, any Error>
 
@@ -14,7 +14,6 @@ final class FirstOutcome<Value: Sendable>: Sendable {
 
   var isOpen: Bool { phase.withLock { if case .known = $0 { false } else { true } } }
 
-  /// From anywhere. Does nothing if there is an outcome.
   func end(with outcome: Outcome) {
     let waiter = phase.withLock { phase -> Waiter<Outcome>? in
       switch phase {
@@ -30,10 +29,10 @@ final class FirstOutcome<Value: Sendable>: Sendable {
     waiter?.resume(returning: outcome)
   }
 
-  /// Returns when there is an outcome. To be called once.
+  /// Returns when there is an outcome. Called once.
   ///
   /// - Parameters:
-  ///   - effect: The effect whose work the current task does, if it does any: it rests meanwhile.
+  ///   - effect: The effect whose work the current task does, if any. It rests meanwhile.
   ///   - cause: The cause of the effect's pause.
   func value(
     of effect: RunningEffect?, for cause: RunningEffect.Pause.Cause, isolation: isolated (any Actor)? = #isolation

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// An object that is made when it is first needed, and lives as long as its owner: eight bytes until then.
+/// An object that is created on first use and lives as long as its owner, in eight bytes.
 ///
-/// SAFETY: the reference is retained once, is never replaced, and is released when the owner is destroyed, when nothing
-/// can ask for it any more.
+/// SAFETY: the reference is retained once and never replaced. It is released when the owner is destroyed, when no code
+/// can access it any more.
 @usableFromInline @safe struct Lazy<Object: AnyObject>: ~Copyable {
   @usableFromInline let reference: LazyReference
 
@@ -17,7 +17,6 @@ import Synchronization
 
   @inlinable @inline(__always) var exists: Bool { unsafe reference.pointer.load(ordering: .relaxed) != nil }
 
-  /// Passes the object to a closure, if it exists.
   @inlinable @inline(__always) func withObject<Result>(_ body: (Object) -> Result) -> Result? {
     guard let pointer = unsafe reference.pointer.load(ordering: .acquiring) else { return nil }
     return unsafe Unmanaged<Object>.fromOpaque(pointer)._withUnsafeGuaranteedRef { body($0) }
@@ -27,7 +26,7 @@ import Synchronization
     withObject { $0 } ?? made(make)
   }
 
-  /// Kept out of the code that finds the object, which then has no types to look up where it is not specialized.
+  /// Separate from the code that finds the object, which then has no types to look up if it is not specialized.
   @inlinable @inline(never) func made(_ make: () -> Object) -> Object {
     let made = unsafe Unmanaged.passRetained(make())
     let (isStored, winner) = unsafe reference.pointer.compareExchange(
@@ -38,8 +37,8 @@ import Synchronization
   }
 }
 
-/// The part of `Lazy` that does not depend on the object's type: a deinitializer is not specialized, and looking up a
-/// generic type in it costs more than everything else it does.
+/// The untyped part of `Lazy`. A deinitializer is not specialized, and looking up a generic type in it would cost more
+/// than its other work.
 @usableFromInline @safe struct LazyReference: ~Copyable {
   @usableFromInline let pointer: Atomic<UnsafeMutableRawPointer?>
 

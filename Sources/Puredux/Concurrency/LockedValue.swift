@@ -2,10 +2,9 @@ import Synchronization
 
 /// A value behind a lock.
 ///
-/// A `Mutex` whose handover is also signalled by an atomic that is compiled into the client: on Linux the contended
-/// path of `Mutex` is in a library that the thread sanitizer cannot see into, so that it would report races that do not
-/// exist, in this library's tests and in those of all its users. The two plain moves that this costs are not
-/// measurable.
+/// It is a `Mutex` with an atomic that signals each handover and is compiled into the client. On Linux the contended
+/// path of `Mutex` is in a library that the thread sanitizer does not see. Without the atomic, it would report false
+/// races in this library's tests and in those of its users. The cost of two plain moves is not measurable.
 @usableFromInline package struct LockedValue<Value: Sendable>: ~Copyable, Sendable {
   @usableFromInline let mutex: Mutex<Value>
   @usableFromInline let handover = Atomic(false)
@@ -24,8 +23,8 @@ import Synchronization
     }
   }
 
-  /// Runs a body under the lock, and releases what it returns outside: the optimizer may otherwise release a result
-  /// that nobody uses, and with it run the user's code, before the lock is released.
+  /// Runs a body under the lock, and releases its result outside. Otherwise the optimizer may release an unused result,
+  /// and run a user's code, before the lock is released.
   @inline(__always) @inlinable package func releasingOutside<Result>(_ body: (inout Value) -> Result) {
     let result = withLock(body)
     withExtendedLifetime(result) {}

@@ -8,9 +8,7 @@
   import Darwin
 #endif
 
-/// Requests to the operating system.
 enum Platform {
-  /// The time since 1970, by the system's clock.
   static var wallClock: Duration {
     var time = timespec()
     // SAFETY: the function writes one value of that type, and keeps nothing.
@@ -25,9 +23,7 @@ enum Platform {
     _ = unsafe write(2, start, bytes.count)
   }
 
-  /// Lets other threads run.
   static func yieldThread() { _ = sched_yield() }
 
-  /// Lets the thread sleep for 50 µs.
   static func pauseThread() { usleep(50) }
 }

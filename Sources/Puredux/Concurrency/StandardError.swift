@@ -1,4 +1,4 @@
-/// Standard error, for reports that are not directed elsewhere.
+/// Standard error, the default destination of reports.
 package struct StandardError: TextOutputStream {
   package init() {}
 

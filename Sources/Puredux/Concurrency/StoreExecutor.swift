@@ -1,7 +1,7 @@
-/// Where the stores of a tree run.
+/// The serial executor of a tree.
 ///
-/// A tree has one serial executor, shared by its root store, its child stores and everything that is done with their
-/// states. This is what lets an action pass through a whole path of stores without a hop.
+/// Its root store, its child stores and all work on their states share it. An action therefore passes through a whole
+/// path of stores without a hop.
 public struct StoreExecutor: Sendable {
   enum Kind {
     case own
@@ -11,24 +11,24 @@ public struct StoreExecutor: Sendable {
 
   let kind: Kind
 
-  /// Whether each thing that a tree does is a job of its own.
+  /// Whether each step of the tree is a job of its own.
   @usableFromInline var goesStepByStep: Bool {
     guard case .brought(let executor) = kind else { return false }
     return (executor as? any StepByStep)?.isStepByStep == true
   }
 
-  /// An executor of the tree's own, on the global thread pool. The fastest to reach.
+  /// An executor of the tree's own, on the global thread pool. It is the fastest to reach.
   ///
-  /// It is a default actor's: Swift runs such an actor's jobs on the task executor of the calling task, if that task
-  /// prefers one. A task whose executor pauses in the middle of a `send` therefore holds up the tree for everyone. If
-  /// callers' tasks prefer executors that may pause, provide one with `.serial`.
+  /// It is the executor of a default actor: Swift runs such an actor's jobs on the calling task's preferred task
+  /// executor, if any. A caller whose executor pauses in the middle of a `send` therefore blocks the tree for everyone.
+  /// If callers may prefer such executors, use `.serial`.
   public static var own: StoreExecutor { StoreExecutor(kind: .own) }
 
-  /// The main actor's.
+  /// The main actor's executor.
   public static var mainActor: StoreExecutor { StoreExecutor(kind: .mainActor) }
 
-  /// An executor that the caller provides, kept alive by the tree. The tree depends on no other: it keeps running while
-  /// the thread pool is blocked.
+  /// An executor of the caller's, which the tree keeps alive. The tree depends on no other, and runs on even while the
+  /// thread pool is blocked.
   public static func serial(_ executor: any SerialExecutor) -> StoreExecutor {
     StoreExecutor(kind: .brought(executor))
   }

@@ -1,15 +1,13 @@
-/// A time limit, by a clock, beside the work of an effect or of any other task. Its owner does what is to be done when
-/// it is over.
+/// A time limit for the work of an effect, or of any task. Its owner acts when the time is over.
 ///
-/// The clock and the effect know of it as soon as it is made: when the effect counts as resting, the clock has been
-/// told of the time.
+/// The clock and the effect are told of the limit when it is made. So the clock knows of it before the effect counts as
+/// resting.
 struct Timeout: Sendable {
   private let clock: ElapsedClock
   private let time: Duration
   private let pause: RunningEffect.Pause
   private let effect: RunningEffect?
 
-  /// - Parameter effect: The effect that does the work. Nil if none does.
   init(after limit: Duration, by clock: ElapsedClock, of effect: RunningEffect?) {
     let time = clock.now + min(limit, .longest)
     self.clock = clock
@@ -20,10 +18,10 @@ struct Timeout: Sendable {
     effect?.expects(pause)
   }
 
-  /// Returns when the time has come, or the current task is cancelled. To be called once.
+  /// Returns when the time has come, or the current task is cancelled. Called once.
   func wait() async { await clock.waitAnnounced(until: time) }
 
-  /// The owner has done what was to be done at that time, or no longer has to.
+  /// Called when the owner has acted, or no longer has to.
   func end() {
     pause.end()
     effect?.ended(pause)

@@ -1,8 +1,9 @@
-/// A task that waits to be handed a value.
+/// A suspended task that waits to be handed a value.
 ///
-/// An unchecked continuation, as one is made for each delivery. SAFETY: whatever keeps a waiter (cursors, an inbox, an
-/// effect group, a pending request) keeps it in exactly one place and removes it from there to hand it out, and every
-/// caller that receives one resumes it.
+/// It is an unchecked continuation, as one is made for each delivery.
+///
+/// SAFETY: each holder of a waiter (cursors, an inbox, an effect group, a pending request) keeps it in exactly one
+/// place, and removes it from there to hand it out. Every caller that receives one resumes it.
 @usableFromInline @safe struct Waiter<Value: Sendable>: Sendable {
   @usableFromInline let continuation: UnsafeContinuation<Value, Never>
 
@@ -14,7 +15,6 @@
     unsafe continuation.resume(returning: value)
   }
 
-  /// Suspends the current task until the waiter passed to the closure is resumed.
   @inlinable static func wait(
     isolation: isolated (any Actor)? = #isolation, _ register: (Waiter) -> Void
   ) async -> Value {
@@ -24,7 +24,7 @@
   }
 }
 
-/// A waiter for a value of any type, so that the code that keeps waiters is compiled once, not once per type of value.
+/// A waiter for a value of any type, so that code that stores waiters is compiled once.
 @usableFromInline struct AnyWaiter: Hashable, Sendable {
   @usableFromInline let bits: UInt
 

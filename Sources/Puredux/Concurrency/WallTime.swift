@@ -1,38 +1,38 @@
-/// A time of day and year. Unlike an instant of a `ContinuousClock`, it means the same in every process, and after a
-/// restart: it can be part of a state or an action.
+/// A time of day and year. It means the same in every process and after a restart, unlike an instant of a
+/// `ContinuousClock`. So it can be part of a state or an action.
 ///
 ///     try await auction.send(.open(until: auction.now + .seconds(3600)))
 ///
-/// From a date of Foundation: `WallTime(since1970: .seconds(date.timeIntervalSince1970))`, and
-/// `Date(timeIntervalSince1970: time.since1970 / .seconds(1))` is the way back.
+/// To convert a date of Foundation, use `WallTime(since1970: .seconds(date.timeIntervalSince1970))`, and back
+/// `Date(timeIntervalSince1970: time.since1970 / .seconds(1))`.
 public struct WallTime: Sendable, Hashable, Comparable {
-  /// Leap seconds are not counted. Up to 100,000 years before or after: a time farther away counts as that.
+  /// The time since the beginning of 1970 in UTC, without leap seconds. It is limited to 100,000 years in both
+  /// directions.
   public let since1970: Duration
 
-  /// The time so long after the beginning of 1970 in UTC; before it, where that is less than zero.
+  /// Makes a time. A negative duration is a time before 1970; one beyond 100,000 years is limited to that.
   public init(since1970: Duration) {
     self.since1970 = since1970.within(.longest * 1_000)
   }
 
-  /// The present time by the system's clock, which may be set. A store has its own, `now`, which a test can provide.
+  /// The system's wall time. A store has its own, `now`, which a test can control.
   public static var now: WallTime {
     WallTime(since1970: Platform.wallClock)
   }
 
   public static func < (lhs: WallTime, rhs: WallTime) -> Bool { lhs.since1970 < rhs.since1970 }
 
-  /// A later time; one that lies more than 100,000 years away counts as that.
+  /// A later time, limited to 100,000 years from 1970.
   public static func + (time: WallTime, duration: Duration) -> WallTime {
-    // More would lead beyond either end, and might overflow.
     WallTime(since1970: time.since1970 + duration.within(.longest * 2_000))
   }
 
-  /// An earlier time; one that lies more than 100,000 years away counts as that.
+  /// An earlier time, limited to 100,000 years from 1970.
   public static func - (time: WallTime, duration: Duration) -> WallTime {
     WallTime(since1970: time.since1970 - duration.within(.longest * 2_000))
   }
 
-  /// How much later the first is.
+  /// The duration from the second time to the first.
   public static func - (lhs: WallTime, rhs: WallTime) -> Duration { lhs.since1970 - rhs.since1970 }
 }
 
@@ -40,11 +40,11 @@ extension Duration {
   fileprivate func within(_ limit: Duration) -> Duration { min(max(self, .zero - limit), limit) }
 }
 
-/// In JSON, an object of integers: `{"seconds": 1764093600, "nanoseconds": 123456789}`. JavaScript represents each of
-/// them exactly: `new Date(time.seconds * 1000 + time.nanoseconds / 1e6)`. A time between two nanoseconds also has
+/// Encodes in JSON as an object of integers: `{"seconds": 1764093600, "nanoseconds": 123456789}`. JavaScript represents
+/// each exactly: `new Date(time.seconds * 1000 + time.nanoseconds / 1e6)`. A time between two nanoseconds also has
 /// `attoseconds` (10^-18 seconds) beyond the nanoseconds. Before 1970 none of the integers is positive.
 ///
-/// The earlier form can still be read: an array of the seconds, and of the attoseconds beyond them.
+/// The earlier form, an array of the seconds and of the attoseconds beyond them, can still be decoded.
 extension WallTime: Codable {
   private enum CodingKeys: String, CodingKey { case seconds, nanoseconds, attoseconds }
 
@@ -74,9 +74,9 @@ extension WallTime: Codable {
   }
 }
 
-/// A clock that knows the time of day and year, too: a store that is made with one goes by it (`now`). `ManualClock` of
-/// `PureduxTesting` is one.
+/// A clock that also has a wall time, which a store with this clock uses as `now`. `ManualClock` of `PureduxTesting` is
+/// one.
 public protocol WallClock<Duration>: Clock {
-  /// The present time of day and year.
+  /// The current time of day and year.
   var wallTime: WallTime { get }
 }

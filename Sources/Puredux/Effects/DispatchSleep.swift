@@ -1,6 +1,6 @@
 extension Dispatch {
-  /// Sleeps on the clock that the store is made with, for what an effect does between two dispatches: a test that
-  /// provides its own clock need not wait. A duration of zero or less is none.
+  /// Sleeps on the store's clock, for pauses within an effect: a test with its own clock need not wait. Does not sleep
+  /// for a duration of zero or less.
   ///
   ///     .while(\.isPolling) {
   ///       .run { dispatch in
@@ -16,7 +16,7 @@ extension Dispatch {
     try await sleep { clock, effect in await clock.wait(duration, in: effect) }
   }
 
-  /// Sleeps on that clock until a time of day and year has come; not at all if it has. So it means the same in a
+  /// Sleeps on the store's clock until a time of day and year; not at all if it has come. So it means the same in a
   /// process that is started later, and finds the time in its state:
   ///
   ///     .onChange(of: \.endsAt) { endsAt in
@@ -26,22 +26,22 @@ extension Dispatch {
   ///       }
   ///     }
   ///
-  /// It sleeps for as long as is left, and looks at the time again. So where the machine's clock is set back meanwhile,
-  /// it goes on until the time has come; where that is set forward, it returns when what was left is over.
+  /// It sleeps for the time that is left, and then checks the clock again. If the clock is set back meanwhile, it
+  /// sleeps on until the time has come. If the clock is set forward, it returns when the time that was left is over.
   ///
   /// - Throws: `CancellationError` if the task is cancelled.
   public func sleep(until time: WallTime) async throws {
     try await sleep { clock, effect in await clock.wait(until: time, in: effect) }
   }
 
-  /// As `sleep(for:)`, for work that goes on for as long as its store does: a store that finishes
-  /// (`InterceptorShutdown.finish`) waits neither for this work nor for work that waits for a state.
+  /// Like `sleep(for:)`, for work that lasts as long as its store. A store that finishes (`InterceptorShutdown.finish`)
+  /// does not wait for this work, like work that waits for a state.
   package func pause(for duration: Duration) async throws {
     try await sleep { clock, effect in await clock.wait(duration, in: effect, for: .interval) }
   }
 
-  /// The time of day and year, by the clock that the store is made with; by the system's, unless that is a `WallClock`
-  /// or of some kind of its own, which goes on from the system's time when the store was made.
+  /// The time of day and year by the store's clock, if it is a `WallClock`. With the continuous or suspending clock, it
+  /// is the system's time. Any other clock goes on from the system's time when the store was made.
   public var now: WallTime { node?.wallTime ?? .now }
 
   private func sleep(_ wait: (ElapsedClock, RunningEffect?) async -> Void) async throws {
@@ -55,11 +55,10 @@ extension Dispatch {
 }
 
 extension EffectContext {
-  /// The time of day and year, as `Dispatch.now`.
+  /// The time of day and year, like `Dispatch.now`.
   public var now: WallTime { dispatch.now }
 }
 
 extension AnyStoreNode {
-  /// A tree without settings of its own has the continuous clock.
   var wallTime: WallTime { existingEffects?.settings.clock.wallTime ?? .now }
 }

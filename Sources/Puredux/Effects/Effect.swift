@@ -1,24 +1,24 @@
-/// Work that an action triggers, as a value: what an interceptor returns, in commit order and with the state of that
-/// commit (`Interceptor.effects`). The work itself is a task of the store that the action was given to (G8).
+/// Work that an action triggers, as a value. An interceptor returns it in commit order, with the state of that commit
+/// (`Interceptor.effects`). The work is a task of the store that the action was given to (G8).
 ///
 ///     .run { dispatch in dispatch(.found(try await search(text))) }
 ///       .id("search", .debounced(for: .milliseconds(300)))
 ///       .retried(.exponential(from: .milliseconds(100), upTo: .seconds(5), attempts: 4))
 ///       .catching { .failed($0) }
 ///
-/// Ids belong to the store that the action was given to: those of two stores never meet. As of the commit that
-/// cancels an effect by its id, be it by `.cancel`, by `.latest` or by `.debounced`, nothing that it dispatches through
-/// the `Dispatch` it was given is committed, even if it ignores its cancellation. What it dispatches to a store or
-/// proxy that it obtained otherwise is not taken back.
+/// Ids belong to the store that the action was given to: those of two stores never meet. As of the commit that cancels
+/// an effect by its id (`.cancel`, `.latest`, `.debounced`), nothing that it dispatches through its own `Dispatch` is
+/// committed, even if it ignores its cancellation. Actions that it dispatches to a store or proxy obtained otherwise
+/// are not revoked.
 ///
-/// Time is measured by the clock that the store is made with. Adopted from The Composable Architecture and Actomaton,
-/// where effects have ids, too.
+/// Time is measured by the store's clock. Adopted from The Composable Architecture and Actomaton, where effects have
+/// ids, too.
 public struct Effect<Action: Sendable>: Sendable {
-  /// The work of an effect; it is given a way to dispatch to its store.
+  /// The work of an effect. Its `Dispatch` goes to the effect's store.
   public typealias Work = @Sendable (Dispatch<Action>) async throws -> Void
 
   @usableFromInline enum Content: Sendable {
-    /// A `run` of nothing but its work, which most are, and which costs no object of its own.
+    /// A `run` with nothing but its work: the most common case, without an object of its own.
     case work(Work)
     case detail(Detail)
   }
@@ -31,18 +31,14 @@ public struct Effect<Action: Sendable>: Sendable {
 
   @usableFromInline struct Run: Sendable {
     @usableFromInline let work: Work
-    /// What is done one after the other, in place of the work.
     var steps: [Effect]?
     var id: EffectID?
     var policy = EffectPolicy.latest
     var delay = Duration.zero
     var retry: RetryPolicy?
     var recover: (@Sendable (any Error) -> Action?)?
-    /// The longest time that the work may take, and the action if it takes longer.
     var limit: (time: Duration, action: Action)?
-    /// The task-local values carried along with the action that it is an effect of.
     var context: CarriedValues.Context?
-    /// The parts of the state whose absence cancels it.
     var owners: [EffectOwner] = []
 
     @usableFromInline init(_ work: @escaping Work) { self.work = work }
@@ -59,7 +55,6 @@ public struct Effect<Action: Sendable>: Sendable {
 
   init(_ detail: Detail) { content = .detail(detail) }
 
-  /// What it is, with all work as a `run`.
   var detail: Detail {
     switch content {
     case .work(let work): .run(Run(work))
@@ -67,42 +62,42 @@ public struct Effect<Action: Sendable>: Sendable {
     }
   }
 
-  /// A task of the store. An error that it throws becomes an action if `catching` says so, and is reported otherwise;
-  /// an error thrown after its cancellation is neither.
+  /// Work in a task of the store. If it throws, `catching` can make an action of the error; otherwise the error is
+  /// reported. An error thrown after its cancellation is dropped.
   @inlinable public static func run(_ work: @escaping Work) -> Effect { Effect(.work(work)) }
 
-  /// Cancels what runs or waits under an id in the store that the action was given to. Does nothing if there is none.
+  /// Cancels the effects that run or wait under an id in the store that the action was given to, and ends the
+  /// throttling under that id. Does nothing for an unused id.
   public static func cancel(_ id: some Hashable & Sendable) -> Effect { Effect(.cancel(EffectID(id))) }
 
-  /// Several effects, in order.
+  /// Combines several effects, in order.
   public static func all(_ effects: Effect...) -> Effect { Effect(combining: effects) }
 
-  /// Combines several effects into one, in order.
+  /// Combines several effects, in order.
   public init(combining effects: [Effect]) {
     self.init(.all(effects.flatMap(\.parts)))
   }
 
-  /// One effect of several, each of which begins when the one before it has ended, whether that failed or not.
+  /// Combines several effects into one, which run in sequence: each begins when the one before it has ended, or failed.
   ///
   ///     .inOrder(
   ///       .run { … }.retried(.constant(.seconds(1), attempts: 3)),
   ///       .run { … }.timeout(after: .seconds(5), .late))
   ///       .id("sync", .inTurn())
   ///
-  /// The id, the policy, the delay and the time limit of the whole are set on the whole, and its cancellation ends
-  /// it: no other begins. Its retries and its `catching` are those of each part that has none of its own: the whole
-  /// is never begun again. Of a part, its delay, retries, time limit and `catching` count; its id is only a name, for
-  /// reports, and its policy is ignored, as it is the order that says when it begins. Several effects that are one
-  /// part (`.all`) run side by side; a `.cancel` is carried out in its turn. An error that nothing turns into an
-  /// action is reported.
+  /// Set the id, the policy, the delay and the time limit on the whole. If the whole is cancelled, no other part
+  /// begins. It is never retried as a whole: its retries and `catching` apply to each part that has none of its own.
+  ///
+  /// A part has its own delay, retries, time limit and `catching`. Its id is only a name, for reports, and its policy
+  /// is ignored. Effects that are one part (`.all`) run side by side, and are never at rest (`settled`). A `.cancel` is
+  /// carried out in its turn. An error that is not made into an action is reported.
   public static func inOrder(_ effects: Effect...) -> Effect { Effect(.run(Run(steps: effects))) }
 
-  /// The effects that it consists of.
   var parts: [Effect] { if case .detail(.all(let parts)) = content { parts } else { [self] } }
 
-  /// Gives the work an id, by which it can be cancelled, and says how it behaves alongside others with that id. Ids of
-  /// different types are different: `1` and `1.0` are two. Of several effects (`.all`) each gets the id and the policy:
-  /// with `.latest` the last of them cancels the others.
+  /// Gives the work an id, by which it can be cancelled, and a policy alongside other effects with that id. Ids of
+  /// different types are different: `1` and `1.0` are two. In `.all`, each effect gets the id and the policy: with
+  /// `.latest` the last one cancels the others.
   public func id(_ id: some Hashable & Sendable, _ policy: EffectPolicy = .latest) -> Effect {
     let id = EffectID(id)
     return changing {
@@ -111,33 +106,35 @@ public struct Effect<Action: Sendable>: Sendable {
     }
   }
 
-  /// Waits before the work, which counts as running meanwhile. A delay of zero or less is none.
+  /// Waits before the work. The effect counts as running meanwhile. A delay of zero or less is none.
   public func after(_ delay: Duration) -> Effect {
     changing { $0.delay = delay }
   }
 
-  /// Begins the work again if it throws, unless it was cancelled or its store has ended.
+  /// Retries the work if it throws, unless it was cancelled or its store has ended.
   public func retried(_ policy: RetryPolicy) -> Effect {
     changing { $0.retry = policy }
   }
 
-  /// Turns the error that the work throws, after all retries, into an action. If it returns nil, the error is reported.
+  /// Makes an action of the error that the work throws after all retries. If the closure returns nil, the error is
+  /// reported.
   public func catching(_ recover: @escaping @Sendable (any Error) -> Action?) -> Effect {
     changing { $0.recover = recover }
   }
 
-  /// Cancels the work when it has taken longer than a time, and dispatches an action in place of all that it dispatches
-  /// later: nothing of that is committed, even if the work ignores its cancellation (G8).
+  /// Cancels the work when a time limit is over, and dispatches an action. Nothing that the work dispatches after that
+  /// is committed, even if it ignores its cancellation (G8).
   ///
   ///     .run { dispatch in dispatch(.loaded(try await service.load())) }
   ///       .retried(.exponential(from: .milliseconds(100), upTo: .seconds(1)))
   ///       .timeout(after: .seconds(3), .failed)
   ///
-  /// The time is that of the store's clock. It is that of the whole work, with its retries and the times between them,
-  /// whatever the order of the modifiers; it begins when the delay (`after`) and the wait of its policy are over. If it
-  /// is zero or less, the work does not begin. The action does not come if the work has ended, or the effect is
-  /// cancelled, before. Of several effects (`.all`) each has that time; the action is not `catching`'s, and an error
-  /// that the work throws after its time is not reported.
+  /// The time is measured by the store's clock. It covers all retries and the times between them, whatever the order of
+  /// the modifiers. It begins after the delay (`after`) and the wait of the policy. If it is zero or less, the action
+  /// is dispatched, and the work does not begin.
+  ///
+  /// If the work has ended, or the effect is cancelled, before the limit, the action is not dispatched. In `.all`, each
+  /// effect has that time. `catching` does not apply to the limit, and later errors of the work are not reported.
   public func timeout(after time: Duration, _ action: Action) -> Effect {
     changing { $0.limit = (time, action) }
   }
@@ -148,7 +145,6 @@ public struct Effect<Action: Sendable>: Sendable {
     case .cancel(let id): return Effect<Other>(.cancel(id))
     case .all(let parts): return Effect<Other>(.all(parts.map { $0.map(toOther) }))
     case .run(let run):
-      // The work is given a dispatch for its own actions.
       let work = run.work
       var mapped = Effect<Other>.Run { dispatch in try await work(dispatch.map(toOther)) }
       mapped.id = run.id
@@ -163,7 +159,6 @@ public struct Effect<Action: Sendable>: Sendable {
     }
   }
 
-  /// The same effects, with ids that belong to one element of several.
   func of(element: some Hashable & Sendable) -> Effect {
     switch detail {
     case .cancel(let id): return Effect(.cancel(id.of(element: element)))
@@ -175,12 +170,10 @@ public struct Effect<Action: Sendable>: Sendable {
     }
   }
 
-  /// The same effects, cancelled with a part of the state.
   func owned(by owner: EffectOwner) -> Effect {
     changing { $0.owners.append(owner) }
   }
 
-  /// As a part of a whole, whose retries and `catching` are its own if it has none.
   func inheriting(from whole: Run) -> Effect {
     if whole.retry == nil, whole.recover == nil { return self }
     return changing {
@@ -189,7 +182,6 @@ public struct Effect<Action: Sendable>: Sendable {
     }
   }
 
-  /// Cancellations stay as they are.
   private func changing(_ change: (inout Run) -> Void) -> Effect {
     switch detail {
     case .cancel: return self

@@ -1,13 +1,12 @@
 import Synchronization
 
-/// What an interceptor sees of the commit that it is asked about. Valid during that call: later it is about another
-/// commit, or none.
+/// The commit that an interceptor is asked about. Valid during that call: later it is another commit, or none.
 public struct EffectContext<State: Sendable, Action: Sendable> {
   @usableFromInline let commit: CommitContext
 
   @inlinable init(_ commit: CommitContext) { self.commit = commit }
 
-  /// Of a part of the state.
+  /// For a part of the state.
   ///
   /// - Parameter publishing: Makes the source of the part's states.
   @inlinable init(
@@ -28,10 +27,9 @@ public struct EffectContext<State: Sendable, Action: Sendable> {
   /// Dispatches to the store that the action was given to, at once: the action comes later in the order.
   @inlinable public var dispatch: Dispatch<Action> { commit.given?.dispatch ?? Dispatch(node: commit.node) }
 
-  /// The state of the interceptor's store right after the commit. In a child store it is composed at each call.
+  /// The state of the interceptor's store right after the commit. In a child store, each call composes it.
   @inlinable public var state: State {
-    // Actions come from stores that were held when the actions were accepted: the stores on their path have a state
-    // until the actions are committed.
+    // The stores on an action's path were held when it was accepted, so they have a state until it is committed.
     current!
   }
 
@@ -43,13 +41,11 @@ public struct EffectContext<State: Sendable, Action: Sendable> {
 }
 
 extension EffectContext {
-  /// A commit that an interceptor is asked about. One object for all commits of a store, as it is asked about only one
-  /// at a time: counting the references of a new one for each would double the cost of a commit.
+  /// One object for all commits of a store, which come one at a time: counting the references of a new one would double
+  /// the cost of a commit.
   @usableFromInline @safe final class CommitContext {
     @usableFromInline let source: Source<State>
-    /// The states that the store publishes, if this is no part's.
     @usableFromInline let published: Confined<Source<State>>?
-    /// What there is to know, where that does not come from the store that the action was given to.
     @usableFromInline let given: Given?
 
     @usableFromInline typealias Publishing = () -> Confined<Source<State>>
@@ -67,16 +63,14 @@ extension EffectContext {
       self.given = given
     }
 
-    /// Makes the source of the states that can be followed from here; of a part, only while its context is valid. Holds
-    /// nothing of the store's node.
+    /// Makes the source of the states that can be followed from here; of a part, only while its context is valid. Does
+    /// not hold the store's node.
     @usableFromInline var publishing: Publishing {
       given?.publishing ?? { [source, published] in published ?? Confined(storing: source) }
     }
 
-    /// Nil after the call.
     @inlinable var node: StoreNode<Action>? { unsafe current?.takeUnretainedValue() }
 
-    /// Calls a closure for a commit of an action that was given to a node.
     @inlinable @inline(__always) func asking<Result>(about node: StoreNode<Action>, _ body: () -> Result) -> Result {
       unsafe current = Unmanaged.passUnretained(node)
       defer { unsafe current = nil }

@@ -1,34 +1,29 @@
-/// What the runner of an effect group is to do next.
 enum EffectInstruction<Effect> {
   case start(ContiguousArray<Effect>)
-  /// Cancel the running effects.
   case cancel
-  /// Nothing more will come: leave, when all running effects have ended.
+  /// No more effects will come: leave, when all running effects have ended.
   case leave
 }
 
 extension EffectInstruction: Sendable where Effect: Sendable {}
 
-/// What is waited for when effects exist, but may not end by themselves.
 enum EffectIdleness: Sendable {
-  /// That none works: observers and effects that wait for a state of their own tree do not, but a sleep is work that is
-  /// to be completed.
+  /// No effect works. Observers and effects that wait for a state of their own tree do not; a sleep is work to be
+  /// completed.
   case nothingWorks
-  /// That each waits for a state, observers included.
+  /// Each effect waits for a state, observers included.
   case allFollow
-  /// That each waits for an element of a sequence of this library, or sleeps.
+  /// Each effect waits for an element of a sequence of this library, or sleeps.
   case nothingRuns
-  /// That the group has ended.
   case allEnded
 }
 
-/// The tasks of one store's effects: a pure state machine, run under its runner's lock.
+/// The tasks of one store's effects: a pure state machine, under its runner's lock.
 ///
-/// One task, the runner, starts the effects as its children, in the order in which they were added, which also numbers
-/// them, from zero. It is spawned with the first effect and ends when the group does, after all of them.
+/// One task, the runner, starts the effects as its children, in the order in which they were added, and numbers them
+/// from zero. It is spawned with the first effect and ends after all of them.
 struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   typealias Instruction = EffectInstruction<Effect>
-  /// A runner to be woken, and what it is to do.
   typealias Wake = (runner: RunnerWaiter, instruction: Instruction)
 
   fileprivate struct IdleWaiter {
@@ -39,20 +34,17 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     var busy: Busy?
   }
 
-  /// An effect or a timeout that is not idle.
   fileprivate enum Busy: Sendable {
     case effect(Int)
     case timeout(ObjectIdentifier)
   }
 
-  /// What is known of an effect that has not ended.
   private struct Status: Sendable {
     let isObserver: Bool
     private(set) var pause: RunningEffect.Pause?
 
     init(isObserver: Bool = false) { self.isObserver = isObserver }
 
-    /// Returns the pause that this one replaces.
     mutating func pause(by pause: RunningEffect.Pause) -> RunningEffect.Pause? {
       // A clock that reports its sleeps itself (`EffectRest`) does so within the interval.
       if let interval = self.pause, interval.cause == .interval, !interval.hasEnded, pause.cause == .time {
@@ -81,10 +73,8 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   }
 
   private enum Phase: Sendable {
-    /// Nothing has been added yet.
     case unused
     case open
-    /// Accepts nothing more, and lets the running effects finish.
     case finishing
     case cancelling
     case ended
@@ -92,40 +82,33 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   private var phase = Phase.unused
   private var isCancelled = false
-  /// The runner has cancelled the effects. Until then, effects that seem to rest are about to go on.
+  /// Until the runner has cancelled the effects, those that seem to rest are about to go on.
   private var haveBeenCancelled = false
   private var hasRunner = false
   private var pending: ContiguousArray<Effect> = []
-  /// Added, and to be started when they are released.
   private var held: ContiguousArray<Effect> = []
   private var runner: RunnerWaiter?
   private var endWaiters: ContiguousArray<EndWaiter> = []
-  /// Waiters for all to be idle, whether or not more may come.
   private var idleWaiters: ContiguousArray<IdleWaiter> = []
   private var idleWaiterCount = 0
-  /// The observers among the effects that have not ended, and the effects that wait for something.
+  /// Observers, and effects that wait: an effect without a status works.
   private var statuses: [Int: Status] = [:]
   /// The timeouts that other tasks wait for. When one is due, an effect goes on.
   private var timeouts: [ObjectIdentifier: RunningEffect.Pause] = [:]
   private var addedCount = 0
-  /// How often an effect has been added, has begun to wait for something, or has ended.
   private(set) var changeCount = 0
-  /// How many effects have been started and have not ended.
   private(set) var running = 0
-  /// How many have been added and have not ended.
   var unfinishedCount: Int { held.count + pending.count + running }
-  /// How many unfinished effects are observers.
   var observerCount: Int { statuses.values.count(where: \.isObserver) }
 
   enum Addition {
     case refused
     case added
-    /// Spawn the runner.
     case spawn
     case wake(Wake)
   }
 
-  /// - Parameter isHeld: Whether it is started no sooner than by `release`; and so is what comes behind it.
+  /// - Parameter isHeld: Whether `release` starts it, and the effects added after it.
   mutating func add(_ effect: Effect, isObserver: Bool = false, isHeld: Bool = false) -> Addition {
     switch phase {
     case .finishing, .cancelling, .ended: return .refused
@@ -139,7 +122,6 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return isHeld || held.count > 1 ? .added : release()
   }
 
-  /// Starts what is held.
   mutating func release() -> Addition {
     if held.isEmpty { return .added }
     if pending.isEmpty { swap(&pending, &held) } else { pending += held }
@@ -151,7 +133,6 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return wakeRunner().map { .wake($0) } ?? .added
   }
 
-  /// What the runner is to do next; if there is nothing, it waits to be woken.
   mutating func next(orPark waiter: RunnerWaiter) -> Instruction? {
     hasRunner = true
     if phase == .unused { phase = .open }
@@ -177,7 +158,6 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     }
   }
 
-  /// The runner has cancelled the effects. Returns the waiters that waited only for this.
   mutating func cancelled() -> ContiguousArray<EndWaiter> {
     haveBeenCancelled = true
     return popIdleWaiters()
@@ -189,18 +169,15 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (waiter, instruction)
   }
 
-  /// Returns the runner to be woken, the waiters to be told, and the pause to be released.
   mutating func effectEnded(_ number: Int) -> (
     wake: Wake?, ended: ContiguousArray<EndWaiter>, pause: RunningEffect.Pause?
   ) {
     running -= 1
     changeCount += 1
-    // Most of the time, there is nothing to look for.
     let pause = statuses.isEmpty ? nil : statuses.removeValue(forKey: number)?.pause
     return (wakeRunner(), popIdleWaiters(), pause)
   }
 
-  /// A running effect waits for something. Returns the waiters that waited only for this, and what is to be released.
   mutating func effect(
     _ number: Int, pausesBy pause: RunningEffect.Pause
   ) -> (told: ContiguousArray<EndWaiter>, replaced: RunningEffect.Pause?) {
@@ -215,14 +192,13 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     timeouts[ObjectIdentifier(timeout)] = timeout
   }
 
-  /// A timeout has ended. Returns the waiters that waited only for this.
   mutating func ended(_ timeout: RunningEffect.Pause) -> ContiguousArray<EndWaiter> {
     changeCount += 1
     timeouts[ObjectIdentifier(timeout)] = nil
     return popIdleWaiters()
   }
 
-  /// Whether all is idle; if not, the waiter is told when it is, unless it is forgotten by its number before.
+  /// Whether all effects are idle; if not, the waiter is resumed when they are, unless it is forgotten before.
   mutating func isIdle(_ idleness: EffectIdleness, orTells waiter: EndWaiter) -> (isIdle: Bool, number: Int) {
     if isIdle(idleness) { return (true, 0) }
     idleWaiterCount += 1
@@ -230,17 +206,15 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (false, idleWaiterCount)
   }
 
-  /// Whether all is idle. Effects that are to be cancelled are not idle until they have been cancelled.
   func isIdle(_ idleness: EffectIdleness) -> Bool { mayBeIdle(idleness) && firstBusy(idleness) == nil }
 
-  /// Whether every effect is known to be waiting, or to be an observer.
   private func mayBeIdle(_ idleness: EffectIdleness) -> Bool {
     if idleness == .allEnded { return phase == .ended }
     if phase == .cancelling, !haveBeenCancelled, unfinishedCount > 0 { return false }
     return statuses.count == unfinishedCount
   }
 
-  /// Examines every timeout, and then every effect that is known to wait. This order matters: a timeout ends only when
+  /// Examines every timeout, and then every effect that is known to wait. The order matters: a timeout ends only when
   /// its effect has been resumed.
   private func firstBusy(_ idleness: EffectIdleness) -> Busy? {
     if idleness == .nothingRuns, let (timeout, _) = timeouts.first(where: { isDue($0.value) }) {
@@ -256,7 +230,6 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     }
   }
 
-  /// Whether a caller that waits until all effects are idle is to be told.
   private func isTold(_ waiting: inout IdleWaiter) -> Bool {
     guard mayBeIdle(waiting.idleness) else { return false }
     if let busy = waiting.busy, isStillBusy(busy, waiting.idleness) { return false }
@@ -268,22 +241,19 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   var isRestAwaited: Bool { idleWaiters.contains { $0.idleness == .nothingRuns } }
 
-  /// What the sleeping effects wait for.
   var sleeps: [RunningEffect.Pause] { statuses.values.compactMap(\.sleep) + timeouts.values }
 
-  /// A waiter no longer waits for all to be idle.
   mutating func forgetIdleWaiter(_ number: Int) -> EndWaiter? {
     guard let index = idleWaiters.firstIndex(where: { $0.number == number }) else { return nil }
     return idleWaiters.remove(at: index).waiter
   }
 
   private mutating func popIdleWaiters() -> ContiguousArray<EndWaiter> {
-    // Most of the time there is no waiter.
     if idleWaiters.isEmpty { return [] }
     var left: ContiguousArray<IdleWaiter> = []
     swap(&left, &idleWaiters)
     defer { swap(&left, &idleWaiters) }
-    // Each is checked once, as the pauses of effects may end at any time.
+    // Each is checked once, because the pauses of effects may end at any time.
     var told: ContiguousArray<EndWaiter> = []
     var leftCount = 0
     for index in left.indices {
@@ -298,7 +268,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return told
   }
 
-  /// Accepts nothing more. Returns the runner to be woken, and, if nothing was ever added, all waiters.
+  /// Accepts no more effects. Returns the runner to resume, and, if no effect was ever added, all waiters.
   mutating func end(cancelling: Bool) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>) {
     switch phase {
     case .unused: return (nil, runnerEnded())
@@ -309,7 +279,6 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (wakeRunner(), [])
   }
 
-  /// The runner and all effects have ended. Returns the waiters for that.
   mutating func runnerEnded() -> ContiguousArray<EndWaiter> {
     phase = .ended
     defer {
@@ -319,7 +288,6 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return endWaiters + idleWaiters.map(\.waiter)
   }
 
-  /// Whether all is over; if not, the waiter is told at the end.
   mutating func hasEnded(orTells waiter: EndWaiter) -> Bool {
     if phase != .ended { endWaiters.append(waiter) }
     return phase == .ended

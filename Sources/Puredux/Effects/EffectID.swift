@@ -1,4 +1,4 @@
-/// Tells the effects of a store apart: a value and its type, as values of different types may be equal as
+/// Identifies an effect within its store: a value and its type, because values of different types may be equal as
 /// `AnyHashable`.
 ///
 /// SAFETY: it holds a `Sendable` value, although `AnyHashable` does not record that.
@@ -6,7 +6,6 @@
   private let type: ObjectIdentifier
   private let value: AnyHashable
 
-  /// The id of an effect that is the only one of its kind.
   @usableFromInline static let only = EffectID(0)
 
   @usableFromInline init<Value: Hashable & Sendable>(_ value: Value) {

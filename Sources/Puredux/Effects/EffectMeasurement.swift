@@ -1,10 +1,9 @@
-/// What the instrument of a tree is told of one effect.
 final class EffectMeasurement: Sendable {
   private let instrument: TreeInstrument
   private let id: String?
   private let store: StoreID
   private let number: Int
-  /// The first that was noted: of an effect of several parts, one may fail while the others go on.
+  /// The first outcome: of an effect of several parts, one may fail while the others go on.
   private let outcome = LockedValue<EffectEvent.Outcome?>(nil)
 
   init(by instrument: TreeInstrument, id: String?, of store: StoreID) {
@@ -14,8 +13,7 @@ final class EffectMeasurement: Sendable {
     number = instrument.nextEffectNumber()
   }
 
-  /// Does the work, and tells its beginning and its end: the end within what the instrument has around the work, such
-  /// as a span, which is to say how it went.
+  /// Reports the end within the instrument's `run`, so that a span, for example, can record the outcome.
   func run(_ work: @Sendable () async -> Void, isCancelled: @Sendable () -> Bool) async {
     let beginning = instrument.now
     let begun = event(.began)

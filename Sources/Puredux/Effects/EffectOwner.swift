@@ -1,13 +1,12 @@
-/// The effects of a part of a state, or of one element: cancelled when that is gone.
+/// The effects of a part of a state, or of one element: cancelled when it is gone.
 final class EffectOwner: Sendable {
-  /// Kept alive by its runner or its scheduler: an effect that never begins must not be kept alive by its owner.
+  /// Weak: the runner or the scheduler holds the effect, and an effect that never begins must not be kept alive.
   private struct Member: Sendable {
     weak let effect: IdentifiedEffect?
   }
 
   private struct Members: Sendable {
     var all: [ObjectIdentifier: Member] = [:]
-    /// How many members there may be before released ones are swept out.
     var room = 16
   }
 
@@ -15,10 +14,9 @@ final class EffectOwner: Sendable {
 
   init() {}
 
-  /// Whether none is in progress, or keeps another from beginning.
   var isOver: Bool { effects.isEmpty }
 
-  // Read outside the lock, as a reference taken for a moment may be the last one, which releases the effect.
+  // Read outside the lock: a temporary reference may be the last one, which releases the effect.
   private var effects: [IdentifiedEffect] { members.withLock { $0.all }.values.compactMap(\.effect) }
 
   /// Only on the tree's executor, like `cancel`.
@@ -39,6 +37,5 @@ final class EffectOwner: Sendable {
     members.withLock { $0.all[ObjectIdentifier(effect)] = nil }
   }
 
-  /// Cancels the effects of several owners that are gone at the same time.
   static func cancel(_ owners: [EffectOwner]) { IdentifiedEffect.cancel(owners.flatMap(\.effects)) }
 }

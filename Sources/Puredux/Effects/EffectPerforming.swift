@@ -1,44 +1,42 @@
 extension StoreNode {
-  /// Performs an effect of an action that was given to this store. Only on the tree's executor, in commit order.
+  /// Only on the tree's executor, in commit order.
   @inlinable func perform(_ effect: Effect<Action>) {
     guard case .work(let work) = effect.content, !carriesMore else { return performDetail(of: effect) }
     perform(work)
   }
 
-  /// Whether work may carry something along. Only on the tree's executor, whose variable this reads. SAFETY: `perform`
-  /// is called there.
+  /// Whether work may carry values along. Only on the tree's executor, whose variable this reads. SAFETY: `perform` is
+  /// called there.
   @usableFromInline var carriesMore: Bool {
     if needsPlacing || tree.isOwingStarts || instrument != nil { return true }
     return unsafe tree.awaitedWorkOfExecutor != nil
   }
 
-  /// Work that carries nothing along.
   @inlinable func perform(_ work: @escaping Effect<Action>.Work) {
     effects.start(of: self, making: { ActionEffect(of: $0, in: self, work) })
   }
 
   @usableFromInline func performDetail(of effect: Effect<Action>) { effects.perform(effect, of: self) }
 
-  /// Work that carries nothing along, behind the other effects of the commit.
   fileprivate func performLater(_ work: @escaping Effect<Action>.Work) {
     effects.startLater(of: self, making: { ActionEffect(of: $0, in: self, work) })
   }
 }
 
-/// An effect that is work and nothing else: in one object, and one function, as the frames of several would not fit
-/// into the memory that a task is made with.
+/// An effect that is only work: one object, and one function, because the frames of several would not fit into a task's
+/// initial memory.
 ///
 /// SAFETY: the phase is set by the initializer, and changed where `begins` is true, which it is once. The compiler does
 /// not check subclasses of `RunningEffect`.
 @usableFromInline final class ActionEffect<Action: Sendable>: RunningEffect, @unchecked Sendable {
   private enum Phase {
     case waiting(Effect<Action>.Work)
-    /// As in a `ClosureEffect`, what the work has captured is no longer kept.
+    /// The work's captures are released, as in a `ClosureEffect`.
     case begun
   }
 
   private let node: StoreNode<Action>
-  /// An enumeration, as an optional would wrap the closure once more.
+  /// An enumeration: an optional would wrap the closure once more.
   private var phase: Phase
 
   @usableFromInline init(of runner: EffectRunner, in node: StoreNode<Action>, _ work: @escaping Effect<Action>.Work) {
@@ -51,7 +49,6 @@ extension StoreNode {
     guard begins() else { return }
     if case .waiting(let work) = phase {
       phase = .begun
-      // Nothing begins after its cancellation.
       if !Task.isCancelled, !node.hasEnded {
         await Self.$current.withValue(self) {
           beginsHere()
@@ -127,8 +124,8 @@ extension TreeEffects {
     carryOut(slot.scheduler.withLock { $0.cancelAll() }, in: slot, of: node)
   }
 
-  /// Starts effects at the end of the commit in progress, and so only on the tree's executor. Cancelling and leaving out
-  /// can be done from anywhere.
+  /// Starts effects at the end of the commit in progress: only on the tree's executor. Cancelling and leaving out can
+  /// be done from anywhere.
   fileprivate func carryOut(
     _ steps: [EffectScheduler<IdentifiedEffect>.Step], in slot: EffectSlots.Slot, of node: any AnyStoreNode,
     turnedAway: () -> Void = {}
@@ -154,13 +151,12 @@ extension TreeEffects {
     await effect.run(within: running, of: node) {
       slot.scheduler.withLock { !$0.endedAlone(effect) }
     } ended: { [self] in
-      // Nothing begins behind it when the store has closed, even if its end has not come to the effects yet.
+      // No effect begins after it once the store has closed, even if the effects have not been ended yet.
       let isLast = node.hasEnded
       carryOut(slot.scheduler.withLock { isLast ? $0.endedLast(effect) : $0.ended(effect) }, in: slot, of: node)
     }
   }
 
-  /// The work of a timer.
   private func wait(
     in slot: EffectSlots.Slot, by timer: IdentifiedEffect, within running: RunningEffect, of node: any AnyStoreNode
   ) async {
@@ -190,8 +186,8 @@ extension TreeEffects {
 }
 
 extension IdentifiedEffect {
-  /// Cancels effects whose part of the state is gone: for other effects with their ids it is as if they had never been.
-  /// All are cancelled before another effect begins in their place. Only on the tree's executor.
+  /// Cancels effects whose part of the state is gone, as if they had never existed. All are cancelled before another
+  /// effect begins in their place. Only on the tree's executor.
   static func cancel(_ effects: [IdentifiedEffect]) {
     let groups = Dictionary(grouping: effects) { $0.slot.map { ObjectIdentifier($0) } }.values
     let slots = groups.compactMap { group -> (slot: EffectSlots.Slot, node: any AnyStoreNode)? in
@@ -206,11 +202,11 @@ extension IdentifiedEffect {
     }
   }
 
-  /// Does the work, and reports its end in its turn: what the work has dispatched can be revoked until it is committed,
-  /// so the end takes its place behind those actions. The effect leaves its id before its runner counts it as ended,
-  /// and before a caller that waits for it goes on.
+  /// Does the work, and reports its end in its turn, after the work's actions, which can be revoked until they are
+  /// committed. The effect leaves its id before its runner counts it as ended, and before a caller that waits for it
+  /// goes on.
   ///
-  /// - Parameter needsTurn: Whether the end has to have a place in the order even if nothing was dispatched.
+  /// - Parameter needsTurn: Whether the end needs a place in the order even if no action was dispatched.
   func run(
     within running: RunningEffect, of node: any AnyStoreNode, needsTurn: () -> Bool = { false },
     ended: @escaping @Sendable () -> Void
@@ -223,9 +219,8 @@ extension IdentifiedEffect {
       running.runner.ended(running)
       part?.end()
     }
-    // The actions that the effect dispatched may still have to be committed, or to be revoked. Also, an effect that
-    // performs an action rests while the action's effects work. If the end has a place in the order, there is no moment
-    // at which none of them seems to work.
+    // The effect's actions may still have to be committed, or revoked. Also, an effect that performs an action rests
+    // while that action's effects work. With a place in the order for the end, one of them seems to work at any moment.
     if hasDispatched, !isRevoked {
       node.placeBehindCommits(.closure { _ in end() })
     } else if hasDispatched || part != nil || needsTurn() {
@@ -237,10 +232,8 @@ extension IdentifiedEffect {
 }
 
 extension Effect.Run {
-  /// Makes what the work is given: for the whole of it, or for a part that can be revoked.
   typealias MakeDispatch = @Sendable (_ part: Revocation?) -> Dispatch<Action>
 
-  /// Waits, works, and repeats the work as often as its policy says.
   func perform(
     for node: any AnyStoreNode, within running: RunningEffect, _ revocation: Revocation?,
     _ settings: TreeEffects.Settings, dispatch: @escaping MakeDispatch
@@ -254,7 +247,7 @@ extension Effect.Run {
       await measurement.run {
         await performance.perform(self)
       } isCancelled: {
-        // Of an effect of a store that has ended, the work may not even have been entered.
+        // If the store has ended, the work may not even have been entered.
         performance.isCancelled || node.hasEnded
       }
     }
@@ -263,7 +256,6 @@ extension Effect.Run {
   }
 }
 
-/// What the work of an effect is done with.
 private struct EffectPerformance<Action: Sendable>: Sendable {
   let node: any AnyStoreNode
   let running: RunningEffect
@@ -271,7 +263,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
   let settings: TreeEffects.Settings
   let measurement: EffectMeasurement?
   let makeDispatch: Effect<Action>.Run.MakeDispatch
-  /// Whether the work is done side by side with others of the same effect: then no task speaks for all of it, and none
+  /// Whether the work runs side by side with other work of the same effect. Then no task represents all of it, and none
   /// rests.
   var isOneOfSeveral = false
 
@@ -307,7 +299,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
       }
       if await tasks.next() == false, !Task.isCancelled {
         measurement?.note(.timedOut)
-        // Behind what the work dispatched in time, and before all that it dispatches from now on.
+        // After the actions that the work dispatched in time, and before all later ones.
         _ = node.enqueue(.closure { _ in part.revoke() }, by: running)
         makeDispatch(revocation)(limit.action)
       }
@@ -324,12 +316,10 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
     let dispatch = makeDispatch(revocation)
     var failures = 0
     while true {
-      // Nothing begins after its cancellation, nor is begun again.
       if isCancelled || node.hasEnded { return }
       do {
         return try await run.work(dispatch)
       } catch {
-        // Not errors that result from a cancellation, or from the end.
         if isCancelled || node.hasEnded { return }
         failures += 1
         if let delay = run.retry?.delay(after: failures) {

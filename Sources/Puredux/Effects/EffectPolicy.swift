@@ -1,33 +1,36 @@
-/// How an effect with an id behaves alongside those of the same id before it, in the same store. It is applied when its
-/// action is committed, whatever the policies of those before it were; those that come after it never hold it up.
+/// How an effect with an id behaves alongside earlier effects of the same id, in the same store. The policy is applied
+/// when the effect's action is committed, whatever the policies of the earlier effects. Later effects never hold it up.
 ///
-/// An effect is *unfinished* until it has ended and what it dispatched is committed, or it is cancelled or left out: it
-/// runs, waits for others, or is held until its time.
+/// An effect is *unfinished* while it runs, waits for others, or is held until its time, and until its actions are
+/// committed. A cancelled or left-out effect is finished. An effect has left its id when `perform`, `settled` or
+/// `shutdown` returns because of its end, and when `statistics` omit its task.
+///
+/// Effects that wait for others begin in commit order.
 public enum EffectPolicy: Sendable, Hashable {
-  /// Cancels those before it, ends their throttling, and begins at once.
+  /// Cancels all earlier effects, ends their throttling, and begins at once.
   case latest
-  /// Cancels the oldest of those before it, so that at most `limit` are unfinished, and begins at once. A limit below
-  /// one counts as one.
+  /// Cancels the oldest earlier effects, so that at most `limit` are unfinished, and begins at once. A limit below one
+  /// counts as one.
   case newest(limit: Int)
-  /// Begins only if none before it is unfinished; otherwise it is left out. One that has dispatched this very action
-  /// still counts.
+  /// Begins only if no earlier effect is unfinished; otherwise it is left out. An effect that has dispatched this very
+  /// action still counts.
   case first
-  /// Begins when none before it is unfinished. At most `limit` wait, none with a limit of zero or less: one more is
-  /// left out, and reported.
+  /// Begins when no earlier effect is unfinished. At most `limit` effects wait, and none with a limit of zero or less.
+  /// An effect beyond the limit is left out, and reported.
   case inTurn(limit: Int = .max)
-  /// Begins when fewer than `limit` of those before it are unfinished, and none of them waits for its turn. A limit
-  /// below one counts as one.
+  /// Begins when fewer than `limit` earlier effects are unfinished, and none of them waits for its turn. A limit below
+  /// one counts as one.
   case concurrent(limit: Int)
-  /// Cancels those before it, ends their throttling, and begins after a time in which no other has cancelled it: those
-  /// that come in the meantime replace it. A time of zero or less is none.
+  /// Cancels all earlier effects, ends their throttling, and begins after this time, unless a later effect cancels or
+  /// replaces it by then. A time of zero or less is none.
   case debounced(for: Duration)
-  /// Begins at once, beside those that run, and keeps others of this policy from beginning for this time. Of those that
-  /// come in the meantime, the last begins at the end of it; without `latest`, none does, and all are left out. A time
-  /// of zero or less is none.
+  /// Begins at once, alongside running effects, and then holds back other throttled effects for this time. The last of
+  /// these begins when the time is over; without `latest`, all are left out. A throttled effect neither waits for the
+  /// time of a debounced effect, nor replaces that effect. A time of zero or less is none.
   case throttled(for: Duration, latest: Bool = true)
 }
 
-/// When work that has thrown is begun again.
+/// When work that has thrown is retried.
 public struct RetryPolicy: Sendable {
   /// The maximum number of attempts.
   public let attempts: Int
@@ -35,7 +38,7 @@ public struct RetryPolicy: Sendable {
 
   /// - Parameters:
   ///   - attempts: The maximum number of attempts. One or less means a single attempt.
-  ///   - delay: How long to wait after that many failures.
+  ///   - delay: The time to wait after that many failures.
   public init(attempts: Int, delay: @escaping @Sendable (_ failures: Int) -> Duration) {
     self.attempts = attempts
     self.delay = delay
@@ -59,6 +62,5 @@ public struct RetryPolicy: Sendable {
     }
   }
 
-  /// Nil if there are no more attempts.
   func delay(after failures: Int) -> Duration? { failures < attempts ? delay(failures) : nil }
 }

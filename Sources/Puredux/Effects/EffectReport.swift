@@ -1,15 +1,15 @@
-/// A failure that no caller is told of: an effect failed, or a store, scope or projection was made below the 100th
-/// level. The report is passed to the `reporting` closure of the store, or printed on standard error if there is none.
+/// A failure without a caller to throw to: an effect failed or was not begun, or a store, scope or projection was made
+/// below the 100th level. It goes to the store's `reporting` closure, or to standard error if there is none.
 public struct EffectReport: Sendable, CustomStringConvertible {
   /// The failure.
   public enum Reason: Sendable {
-    /// The work threw on its last attempt, and the error was not turned into an action.
+    /// The work threw on its last attempt, and the error was not made into an action.
     case failed(any Error)
-    /// The work was not begun, as too many wait (`EffectPolicy.inTurn`).
+    /// The work was not begun, because too many wait (`EffectPolicy.inTurn`).
     case turnedAway
     /// A store, scope or projection was made below the 100th level. It is closed from the start: its sequences are
-    /// empty, and its observers, interceptors and effects are never called. The call that makes it reports this once. A
-    /// store or proxy that is made of it is not reported.
+    /// empty, and its observers, interceptors and effects are never called. Reported once, by the call that makes it. A
+    /// store or proxy made of the closed one is not reported.
     case tooDeep
   }
 
@@ -17,10 +17,10 @@ public struct EffectReport: Sendable, CustomStringConvertible {
   public let reason: Reason
   /// The store that the effect belongs to, or that the store, scope or projection was made of.
   public let store: StoreID
-  /// The effect's id, as it describes itself; nil if it has none.
+  /// The description of the effect's id; nil if it has none.
   public let effect: String?
 
-  /// For the tests of a `reporting` closure: stores make their own.
+  /// For tests of a `reporting` closure.
   public init(_ reason: Reason, store: StoreID, effect: String? = nil) {
     self.reason = reason
     self.store = store
@@ -38,7 +38,6 @@ public struct EffectReport: Sendable, CustomStringConvertible {
     }
   }
 
-  /// Used if no closure is given.
   @usableFromInline static func print(_ report: EffectReport) {
     var errors = StandardError()
     Swift.print(report, to: &errors)

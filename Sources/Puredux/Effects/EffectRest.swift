@@ -1,6 +1,5 @@
-/// A wait that a test decides about, in the task that does an effect's work: at a gate, on a clock that is advanced by
-/// hand, or for what a subject is given. It counts as rest (`settled`) for as long as a condition holds, from its
-/// beginning to its end.
+/// A wait that a test controls, in the task of an effect's work, such as at a gate. It counts as rest (`settled`) while
+/// a condition holds, from its beginning to its end.
 package struct EffectRest: Sendable {
   private let effect: RunningEffect
   private let pause: RunningEffect.Pause
@@ -14,6 +13,6 @@ package struct EffectRest: Sendable {
 
   package func begin() { effect.pauses(by: pause) }
 
-  /// May come before the beginning: then there is no rest.
+  /// May be called before `begin`: then there is no rest.
   package func end() { pause.end() }
 }

@@ -1,31 +1,26 @@
 import Synchronization
 
-/// Runs one effect group: carries out what it decides, and nothing else.
 @usableFromInline final class EffectRunner: RunningEffect.Host {
   private typealias Instruction = EffectInstruction<RunningEffect>
   private typealias Group = EffectGroup<RunningEffect, Waiter<Instruction>, Waiter<Void>>
 
-  /// The store whose effects these are, if they belong to one.
   let store: (any AnyObject & Sendable)?
   private let group = LockedValue(Group())
 
   @usableFromInline init(of store: (any AnyObject & Sendable)? = nil) { self.store = store }
 
-  /// How many effects have been added and have not ended.
   var runningCount: Int { group.withLock { $0.unfinishedCount } }
-  /// How many of them are not observers.
   var effectCount: Int { group.withLock { $0.unfinishedCount - $0.observerCount } }
 
   typealias Spawn = (@escaping @Sendable () async -> Void) -> Void
 
-  /// Adds an effect. If it is the first, `spawn` has to have `run()` called in a task.
+  /// Adds an effect. For the first effect, `spawn` must call its argument, `run()`, in a task.
   ///
-  /// - Parameter isHeld: Whether it is started no sooner than by `release`.
+  /// - Parameter isHeld: Whether it is started only by `release`.
   func add(_ effect: RunningEffect, isObserver: Bool = false, isHeld: Bool = false, spawn: Spawn) {
     carryOut(group.withLock { $0.add(effect, isObserver: isObserver, isHeld: isHeld) }, spawn)
   }
 
-  /// Starts what is held.
   func release(spawn: Spawn) { carryOut(group.withLock { $0.release() }, spawn) }
 
   private func carryOut(_ addition: Group.Addition, _ spawn: Spawn) {
@@ -36,7 +31,6 @@ import Synchronization
     }
   }
 
-  /// Runs effects as children of the current task until the group has ended.
   @usableFromInline func run() async {
     let outer = RunningEffect.ofCurrentTask
     await withDiscardingTaskGroup { tasks in
@@ -72,7 +66,7 @@ import Synchronization
   }
 
   func ended(_ timeout: RunningEffect.Pause) {
-    // Held by the caller, so that it is not released under the lock.
+    // The caller holds the timeout, so that it is not released under the lock.
     for waiter in group.withLock({ $0.ended(timeout) }) { waiter.resume(returning: ()) }
   }
 
@@ -100,14 +94,13 @@ import Synchronization
     wake.runner.resume(returning: wake.instruction)
   }
 
-  /// Accepts no more effects, and cancels those that run or lets them finish.
   @usableFromInline func end(cancelling: Bool) {
     let end = group.withLock { $0.end(cancelling: cancelling) }
     wake(end.wake)
     for waiter in end.ended { waiter.resume(returning: ()) }
   }
 
-  /// Returns when all is idle, whether or not more may come; at once when the caller is cancelled.
+  /// Returns when all effects are idle, whether or not more may come; at once when the caller is cancelled.
   func untilIdle(_ idleness: EffectIdleness) async {
     let number = Atomic(0)
     let giveUp = { @Sendable [self] in
@@ -127,7 +120,6 @@ import Synchronization
     }
   }
 
-  /// Whether all is idle, and how much has happened in the group so far.
   func workload(_ idleness: EffectIdleness) -> (isIdle: Bool, changeCount: Int) {
     if idleness == .nothingRuns {
       for sleep in group.withLock({ $0.sleeps }) { sleep.look() }
@@ -135,7 +127,6 @@ import Synchronization
     return group.withLock { ($0.isIdle(idleness), $0.changeCount) }
   }
 
-  /// Returns when all effects have ended and the task that ran them is done.
   func untilEnded() async {
     await Waiter<Void>.wait { waiter in
       if group.withLock({ $0.hasEnded(orTells: waiter) }) { waiter.resume(returning: ()) }

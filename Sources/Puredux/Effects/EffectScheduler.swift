@@ -1,36 +1,32 @@
-/// Work that has a place among the effects of its id.
 protocol ScheduledWork: AnyObject {
   /// Counted in commit order: an earlier effect has a lower place. Only the scheduler sets and reads it.
   var place: Int { get set }
 }
 
-/// What runs and waits under one id in one store: a pure state machine, run under its slot's lock. Each effect is
-/// treated by its own policy, beside the effects before it; later effects never hold it up.
+/// Schedules the effects under one id in one store: a pure state machine, under its slot's lock. Each effect follows
+/// its own policy with respect to the effects before it. Later effects never hold it up.
 ///
-/// Each mutating method returns the steps to be done, in order. The caller releases them outside the lock. Each effect
-/// costs the same, however many other effects there are: effects are found by their places, and the indices of the
-/// lowest places only increase.
+/// Each mutating method returns the steps to carry out, in order. The caller releases them outside the lock. The cost
+/// of an effect does not depend on the number of others: effects are found by their places, and the lowest places only
+/// increase.
 struct EffectScheduler<Work: ScheduledWork> {
   enum Step {
     case start(Work)
-    /// Have a timer call `timerWoke` when the time has come; it is a task like the others.
+    /// Start a timer, which calls `timerWoke` when the time has come; it is a task like the others.
     case startTimer(Work)
     case cancel(Work)
     /// The work is not begun: another has taken its place, or its policy says so.
     case leaveOut(Work)
-    /// The work is not begun, as too many wait.
+    /// The work is not begun, because too many wait.
     case turnAway(Work)
   }
 
-  /// What a timer does next.
   enum TimerStep {
     case sleep(until: Duration)
-    /// Call `begin`, in the commit order.
     case begin
     case end
   }
 
-  /// Begins when its time has come.
   fileprivate struct Held {
     let work: Work
     let time: Duration
@@ -39,18 +35,15 @@ struct EffectScheduler<Work: ScheduledWork> {
 
   fileprivate struct Timer {
     let task: Work
-    /// It wakes at this time, or before.
     var wakes: Duration
   }
 
   /// The time after a throttled effect has begun, in which no other throttled effect may begin.
   fileprivate struct Window {
-    /// It may have ended.
     let opener: Work
     let end: Duration
   }
 
-  /// The running effects, by their places.
   private var running: [Int: Work] = [:]
   /// Effects that begin when fewer than `limit` of the effects before them are unfinished, by their places.
   private var waiting: [Int: (work: Work, limit: Int)] = [:]
@@ -65,18 +58,13 @@ struct EffectScheduler<Work: ScheduledWork> {
   private var throttled: (held: Held, interval: Duration)?
   private var window: Window?
 
-  /// The debounced and the throttled effect that wait for their time.
   private var held: [Held] { [debounced, throttled?.held].compactMap { $0 } }
 
-  /// How many are unfinished: they run, wait, or are held until their time.
   var count: Int { taskCount + waiting.count }
-  /// How many tasks that makes, timers included.
   var taskCount: Int { running.count + (debounced == nil ? 0 : 1) + (throttled == nil ? 0 : 1) }
 
-  /// Whether it can be forgotten.
   func isOver(at now: Duration) -> Bool { count == 0 && (window.map { $0.end <= now } ?? true) }
 
-  /// - Parameter makeTimer: Called if a timer is needed and there is none.
   mutating func add(
     _ work: Work, _ policy: EffectPolicy, at now: Duration, makeTimer: () -> Work
   ) -> [Step] {
@@ -99,7 +87,7 @@ struct EffectScheduler<Work: ScheduledWork> {
       return []
     case .debounced(let delay):
       guard delay > .zero else { return cancelAll() + [start(work)] }
-      // The timer of the one that it replaces is its own from now on, if that is possible.
+      // The new effect takes over the timer of the replaced one, if possible.
       let time = now + min(delay, .longest)
       let replaced = debounced.take()
       var steps = cancelAll()
@@ -118,12 +106,10 @@ struct EffectScheduler<Work: ScheduledWork> {
       if let replaced { steps.append(.leaveOut(replaced.work)) }
       let timer = timerWaking(at: window.end, inPlaceOf: replaced?.timer, makeTimer, &steps)
       throttled = (Held(work: work, time: window.end, timer: timer), interval)
-      // One that waited for the replaced one may begin.
       return replaced == nil ? steps : steps + startWaiting()
     }
   }
 
-  /// Cancels everything that is unfinished, and forgets it.
   mutating func cancelAll() -> [Step] {
     var steps = running.values.sorted { $0.place < $1.place }.map { Step.cancel($0) }
     steps += popWaiting().map { .leaveOut($0) }
@@ -136,7 +122,6 @@ struct EffectScheduler<Work: ScheduledWork> {
     return steps
   }
 
-  /// Cancels the oldest unfinished effects.
   private mutating func cancelOldest(leaving limit: Int) -> [Step] {
     var steps: [Step] = []
     while count > limit {
@@ -154,7 +139,6 @@ struct EffectScheduler<Work: ScheduledWork> {
     return steps
   }
 
-  /// Moves `oldest` to the place of an unfinished effect, if there is one besides the newest.
   private mutating func findOldest() {
     while oldest < lastPlace, running[oldest] == nil, waiting[oldest] == nil, !isHeld(oldest) { oldest += 1 }
   }
@@ -166,11 +150,11 @@ struct EffectScheduler<Work: ScheduledWork> {
     return throttled?.held.work.place == place ? throttled.take()?.held : nil
   }
 
-  /// Whether an effect opened the current throttle window: its owners keep it, although it is over.
+  /// Whether an effect opened the current throttle window: its owners then retain it, although it is over.
   func isOpener(_ work: Work) -> Bool { window?.opener === work }
 
-  /// Forgets work that is about to be cancelled, and the window that it opened. What waited for it begins by `goOn`:
-  /// not before all is cancelled, as what is cancelled may return at once.
+  /// Forgets work that is about to be cancelled, and the window that it opened. Work that waited for it begins by
+  /// `goOn`, after all has been cancelled, because cancelled work may return at once.
   mutating func withdraw(_ gone: [Work]) -> [Step] {
     var steps: [Step] = []
     for work in gone {
@@ -181,7 +165,6 @@ struct EffectScheduler<Work: ScheduledWork> {
     return steps
   }
 
-  /// Starts what a withdrawn effect or window held up.
   mutating func goOn(at now: Duration) -> [Step] {
     var steps: [Step] = []
     if window == nil, let (held, interval) = throttled.take() {
@@ -207,7 +190,6 @@ struct EffectScheduler<Work: ScheduledWork> {
   }
 
   private mutating func wait(_ work: Work, _ limit: Int) {
-    // All running effects came before it.
     if waiting.isEmpty { (nextWaiting, runningBefore) = (work.place, running.count) }
     waiting[work.place] = (work, limit)
   }
@@ -231,16 +213,14 @@ struct EffectScheduler<Work: ScheduledWork> {
     return steps
   }
 
-  /// How many effects before the next waiting effect are unfinished.
   private var unfinishedBefore: Int { runningBefore + held.count { $0.work.place < nextWaiting } }
 
-  /// Removes an effect that has ended, when nothing is to begin any more: waiting effects are left out.
+  /// Removes an effect that has ended after the store has closed: waiting effects are left out.
   mutating func endedLast(_ work: Work) -> [Step] {
     _ = removeRunning(work.place)
     return popWaiting().map { .leaveOut($0) }
   }
 
-  /// What a timer is to do, when it starts and whenever it wakes.
   mutating func timerWoke(_ timer: Work, at now: Duration) -> TimerStep {
     if let held = debounced, held.timer.task === timer {
       if held.time <= now { return .begin }
@@ -253,8 +233,8 @@ struct EffectScheduler<Work: ScheduledWork> {
     return .sleep(until: held.time)
   }
 
-  /// Begins a timer's effect. Call it in commit order, because a commit in progress may cancel effects that it has added.
-  /// Nil if there is none any more, or its time has not come.
+  /// Begins a timer's effect. Call it in commit order, like `ended`. Nil if the effect is gone, or its time has not
+  /// come.
   mutating func begin(_ timer: Work, at now: Duration) -> Work? {
     if let held = debounced, held.timer.task === timer, held.time <= now {
       debounced = nil
@@ -287,7 +267,6 @@ struct EffectScheduler<Work: ScheduledWork> {
     return .start(work)
   }
 
-  /// A timer that wakes at a time or before: the one of what is replaced, if it does.
   private func timerWaking(
     at time: Duration, inPlaceOf replaced: Timer?, _ makeTimer: () -> Work, _ steps: inout [Step]
   ) -> Timer {

@@ -4,7 +4,6 @@
 /// tree's executor, where the reentrancy guard admits one caller at a time (`Tree.enter`); or by its release, when
 /// nothing else can access them. Everything else that changes is behind the lock.
 final class EffectSlots: @unchecked Sendable {
-  /// What runs and waits under one id.
   final class Slot: Sendable {
     let scheduler = LockedValue(EffectScheduler<IdentifiedEffect>())
   }
@@ -28,13 +27,11 @@ final class EffectSlots: @unchecked Sendable {
     }
   }
 
-  /// How many tasks run under an id.
   var taskCount: Int {
     slots.entries.reduce(0) { $0 + $1.value.scheduler.withLock { $0.taskCount } }
       + named.withLock { $0.values.reduce(0, +) }
   }
 
-  /// How many run or wait under each id.
   var counts: [(name: String, count: Int)] {
     slots.entries.map { ($0.key, $0.value.scheduler.withLock { $0.count }) }.filter { $0.1 > 0 }.map {
       ($0.0.description, $0.1)

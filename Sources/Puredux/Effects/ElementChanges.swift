@@ -1,7 +1,7 @@
-/// What has come, gone and changed among the elements of a collection since the last look. If several elements have the
+/// The elements of a collection that were added, removed or changed since the last update. Of several elements with the
 /// same id, the first counts.
 ///
-/// If nothing has changed, this costs one comparison per element; elements that differ are looked up by their ids.
+/// Without a change, an update costs one comparison per element. Elements that differ are looked up by their ids.
 @usableFromInline struct ElementChanges<ID: Hashable, Value: Equatable> {
   @usableFromInline typealias Element = (id: ID, value: Value)
 
@@ -11,8 +11,7 @@
 
   @inlinable init() {}
 
-  /// Reports the ids that have gone, and then, in the collection's order, the elements that have come or whose value
-  /// has changed.
+  /// Reports the removed ids, and then, in the collection's order, the elements that were added or changed.
   @inlinable mutating func update(
     with elements: some Sequence<Element>, gone: (ID) -> Void, begun: (Element) -> Void
   ) {
@@ -33,7 +32,7 @@
     if !hadDistinct || !update(from: old, to: new[..<newEnd], gone, begun) { updateAll(gone, begun) }
   }
 
-  /// Looks only at what differs. False, with nothing done, if one of the new elements has the id of another.
+  /// Compares only the elements that differ. False, with nothing done, if two elements have the same id.
   @inlinable mutating func update(
     from old: some Sequence<Element>, to new: some Sequence<Element>, _ gone: (ID) -> Void, _ begun: (Element) -> Void
   ) -> Bool {
@@ -67,7 +66,8 @@
   }
 }
 
-/// What has come, gone and changed in a `Keyed`: only values written since the last look are compared.
+/// The elements of a `Keyed` that were added, removed or changed: only values written since the last update are
+/// compared.
 @usableFromInline struct KeyedChanges<Key: Hashable & Sendable, Value: Equatable & Sendable> {
   @usableFromInline var mark = KeyedWrites<Key>.Mark()
   @usableFromInline var current: [Key: Value] = [:]
@@ -80,11 +80,11 @@
     if collection.writes.mark == mark { return }
     let known = collection.writes.keys(since: mark)
     mark = collection.writes.mark
-    // One write is what most commits are.
+    // Most commits make one write.
     if let known, known.count == 1, let key = known.first {
       return update(key, in: collection, gone, begun)
     }
-    // In the order of the writes, or, where that is not known, all.
+    // In the order of the writes, or, if that is not known, all keys.
     let written = known.map { Array($0) } ?? current.keys + collection.keys
     for key in written where !collection.has(key) { update(key, in: collection, gone, begun) }
     for key in collection.inOrder(Set(written)) { update(key, in: collection, gone, begun) }

@@ -1,4 +1,4 @@
-/// An effect with an id, or a timer of such effects: can be cancelled on its own.
+/// An effect, or a timer of effects with an id, that can be cancelled on its own.
 final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
   typealias Work = @Sendable (RunningEffect, IdentifiedEffect) async -> Void
 
@@ -14,10 +14,9 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
   var place = 0
 
   let owners: [EffectOwner]
-  /// Where it runs or waits under its id, if it has one, and in which store.
   weak let slot: EffectSlots.Slot?
   let node: (any AnyStoreNode)?
-  /// Its part of the work that a caller waits for, if one does. The part is over when nothing counts the effect.
+  /// Its part of the work that a caller waits for, if any. The part ends when nothing counts the effect.
   let part: AwaitedWork.Part?
 
   init(
@@ -36,8 +35,8 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
   /// Does the work, in a task of its own that `cancel` can cancel. Does nothing if it was cancelled before.
   func run(within running: RunningEffect) async {
     guard let work = life.withLock({ $0.work.take() }) else { return }
-    // The effect does not rest before `cancel` can reach the task: else a cancelled effect that is not over yet would
-    // count as resting.
+    // The effect does not rest before `cancel` can reach the task: otherwise a cancelled effect that is not over yet
+    // would count as resting.
     running.holdPauses()
     let task = Task { await work(running, self) }
     life.withLock { $0.task = task }
@@ -58,14 +57,12 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
     for owner in owners { owner.ended(self) }
   }
 
-  /// Nothing that it dispatches is committed any more; its running work is cancelled.
   func cancel() {
     revoke()
     leaveOwners()
-    // Released outside the lock.
     let (work, task) = life.withLock { life in (life.work.take(), life.task) }
     task?.cancel()
-    // An effect that has begun is waited for until its end.
+    // An effect that has begun is awaited until its end.
     if work != nil { part?.end() }
     withExtendedLifetime(work) {}
   }

@@ -1,11 +1,12 @@
 /// Side effects: asynchronous work that an action triggers.
 ///
-/// Every action that passes a store, whether given to that store or to one below it, reaches the store's interceptor
-/// once, after the reducers, in commit order; the interceptors of child stores are asked before those of the stores
-/// above them. For an action that it handles, the interceptor starts a task, which belongs to the store that the action
-/// was given to: it is cancelled when that store ends and never outlives it, and the actions it dispatches go to that
-/// store (G8). No commit waits for it. Tasks are started in commit order, and run side by side: they may reach their
-/// dispatches in any order.
+/// Every action given to a store or to one below it reaches the store's interceptor once, after the reducers, in commit
+/// order (G8). The interceptors of child stores are asked before those of the stores above them. For an action that it
+/// handles, the interceptor starts a task.
+///
+/// The task belongs to the store that the action was given to: its actions go to that store, and it is cancelled when
+/// that store ends, and never outlives it. No commit waits for it. Tasks start in commit order, and run side by side:
+/// they may reach their dispatches in any order.
 ///
 ///     let interceptor = Interceptor<AppState, AppAction>(for: Search.self) { search, dispatch in
 ///       dispatch(SearchResult(await index.find(search.text)))
@@ -14,22 +15,20 @@
 /// `Interceptor.effects` decides with the state of the commit, and returns an `Effect`, which can have an id, a delay
 /// and more. The initializers are its short forms.
 ///
-/// Starting a task costs a microsecond or two. Declining an action costs an interceptor nanoseconds, which is what the
-/// initializers with a condition, a type or a pattern are for.
+/// Cost: starting a task takes a microsecond or two. Declining an action takes nanoseconds: use a condition, a type or
+/// a pattern.
 public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
-  /// What one store calls, on the tree's executor.
+  /// The interceptor of one store. Called on the tree's executor.
   @usableFromInline struct Asked {
-    /// Called before each commit, if the interceptor needs the state at that point; and, without a source, after each
-    /// commit that it is not asked about, to forget that state.
+    /// Called before each commit, if the interceptor needs that state; also, without a source, after a commit that it
+    /// is not asked about, to forget the state.
     let prepare: ((inout Action, Source<State>?) -> Void)?
-    /// Given the action in place, as reducers are.
     let decide: Decide
-    /// Looked for after each commit, before `decide`, and then cancelled together. Nil if nothing is lifted.
+    /// Checked after each commit, before `decide`; all found effects are cancelled together. Nil if nothing is lifted.
     let gone: Gone?
-    /// What a store calls after each commit.
     let tell: Tell
-    /// Makes the same of another closure that decides. Specialized where an interceptor is made: a store without
-    /// interceptors has none of this code.
+    /// Makes `tell` of another deciding closure. Specialized where an interceptor is made: a store without interceptors
+    /// has none of this code.
     let makeTell: (@escaping Decide) -> Tell
 
     @usableFromInline typealias Decide = (inout Action, EffectContext<State, Action>) -> Effect<Action>?
@@ -82,7 +81,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Made for each store that has the interceptor. Nil if it is not asked about any commit.
+  /// Called for each store that has the interceptor. Nil if it is not asked about any commit.
   @usableFromInline let makeAsked: (@Sendable () -> Asked)?
   @usableFromInline let stateEffects: [StateEffect<State, Action>]
 
@@ -99,7 +98,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     self.init(asked: { Asked(prepare: nil, decide: decide) })
   }
 
-  /// Decides, in commit order and with the state of the commit, which effect an action has.
+  /// Decides in commit order, with the state of the commit, which effect an action has.
   ///
   ///     .effects { action, context in
   ///       switch action {
@@ -124,10 +123,10 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   ///     }
   ///
   /// - Parameters:
-  ///   - before: Called before each commit of the store, if it has the state at that point: if a lifted part was
-  ///     absent, the interceptor is not asked. The value is held during the commit: of a part of the state that
-  ///     reducers change, take a number and not the part itself, or they copy it.
-  ///   - decide: Called after each commit that the closure before it was called for, as that of the other `effects`.
+  ///   - before: Called before each commit of the store. If a lifted part is absent then, the interceptor is not asked.
+  ///     The value is held during the commit, so reducers that change it copy it: take a number rather than a part of
+  ///     the state.
+  ///   - decide: Called after each commit that `before` was called for, like the closure of the other `effects`.
   @inlinable public static func effects<Before>(
     before: @escaping @Sendable (State) -> Before,
     _ decide: @escaping @Sendable (Action, Before, EffectContext<State, Action>) -> Effect<Action>?
@@ -143,7 +142,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     })
   }
 
-  /// Effects of the state, not of actions: work that goes on for as long as something holds for the store's state.
+  /// Effects of the state, not of actions: work that lasts while a condition holds for the store's state.
   ///
   ///     .effects(ofState: .while(\.isPolling) { .run { … } }, .forEach(\.jobs) { job in .run { … } })
   ///
@@ -152,7 +151,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     Interceptor(stateEffects: effects)
   }
 
-  /// The effects of the state in an array, for several that are made together (`Leaseholder.effects`, of `PureduxLog`).
+  /// The same for an array, for effects that are made together (`Leaseholder.effects`, of `PureduxLog`).
   @inlinable public static func effects(ofState effects: [StateEffect<State, Action>]) -> Interceptor {
     Interceptor(stateEffects: effects)
   }
@@ -162,8 +161,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     self.init(decide: { action, _ in .run { [action] dispatch in await run(action, dispatch) } })
   }
 
-  /// Runs for the actions for which a condition holds. The condition is evaluated on the tree's executor: it should be
-  /// cheap.
+  /// Runs for actions that satisfy a condition. The condition is evaluated on the tree's executor: it should be cheap.
   @inlinable public init(
     where isMeant: @escaping @Sendable (Action) -> Bool,
     _ run: @escaping @Sendable (Action, Dispatch<Action>) async -> Void
@@ -173,14 +171,14 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     })
   }
 
-  /// Runs for the actions of one type.
+  /// Runs for actions of one type.
   @inlinable public init<Meant: Sendable>(
     for type: Meant.Type, _ run: @escaping @Sendable (Meant, Dispatch<Action>) async -> Void
   ) {
     self.init(matching: { $0 as? Meant }, run)
   }
 
-  /// Runs for the actions that a pattern matches, and is given what the pattern found.
+  /// Runs for actions that match a pattern, with the value that the pattern extracts.
   ///
   ///     Interceptor(matching: { if case .load(let id) = $0 { id } else { nil } }) { id, dispatch in … }
   @inlinable public init<Found: Sendable>(
@@ -193,12 +191,11 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     })
   }
 
-  /// Combines several interceptors into one: each of them is asked, in order.
+  /// Combines several interceptors into one, which asks each of them in order.
   @inlinable public init(combining interceptors: [Interceptor]) {
     self = Self.all(nil, interceptors) ?? Interceptor()
   }
 
-  /// The interceptor that a store is made with; nil if there is none.
   @inlinable package static func all(
     _ run: (@Sendable (Action, Dispatch<Action>) async -> Void)?, _ others: [Interceptor]
   ) -> Interceptor? {
@@ -227,7 +224,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     return Interceptor(asked: both, stateEffects: stateEffects + other.stateEffects)
   }
 
-  /// The interceptor as the tree sees it, asked with the state that a source shows. Nil if it is asked about no commit.
+  /// Nil if the interceptor is asked about no commit.
   ///
   /// - Parameter published: The states that the store publishes.
   @usableFromInline func hook(
@@ -250,11 +247,9 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
 }
 
 extension Interceptor.Asked {
-  /// Finds the effects whose part or element is absent.
   struct Gone {
     /// Whether there are effects of any part: otherwise no state is read.
     let mayBe: () -> Bool
-    /// Collects the owners of the parts that are absent from a state.
     let collect: (State, inout [EffectOwner]) -> Void
   }
 
@@ -292,10 +287,10 @@ extension Interceptor.Asked {
 ///       }
 ///     }
 public protocol AsyncAction<Action>: Sendable {
-  /// The actions that its work dispatches, and the store takes.
+  /// The actions that its work dispatches, and that the store takes.
   associatedtype Action: Sendable
-  /// The work: a task of the store that the action was given to, which is cancelled when that ends (G8).
+  /// The work: a task of the store that the action was given to, which is cancelled when that store ends (G8).
   ///
-  /// - Parameter dispatch: Gives that store further actions, each with a place of its own in the order.
+  /// - Parameter dispatch: Gives that store further actions, each with its own place in the order.
   func execute(dispatch: Dispatch<Action>) async
 }

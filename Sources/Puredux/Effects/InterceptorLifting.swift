@@ -1,12 +1,19 @@
 extension Interceptor {
-  /// Turns the interceptor of a part into one of the whole: the side effects of a feature that knows only its own state
-  /// and actions. The actions that it dispatches become actions of the whole.
+  /// Turns the interceptor of a part into one of the whole, for a feature that knows only its own state and actions.
+  /// The actions that it dispatches become actions of the whole.
   ///
   ///     search.lifted(state: { $0.search }, action: { if case .search(let action) = $0 { action } else { nil } }) {
   ///       .search($0)
   ///     }
   ///
-  /// As of the commit after which the part is absent, its effects are cancelled, and nothing of them is committed.
+  /// The first commit after which the part is absent cancels the part's effects, as by `.cancel(id)`. Only commits
+  /// that the store's interceptor is asked about count, whatever their actions are for. From that commit on:
+  ///
+  /// - none of the effects' actions is committed;
+  /// - waiting effects do not begin;
+  /// - neither these effects, nor a throttle that they began, keep another effect of their ids from beginning.
+  ///
+  /// Two parts of one state share their ids.
   ///
   /// - Parameters:
   ///   - toPart: The part's state; if it is absent, the interceptor is not asked.
@@ -34,20 +41,22 @@ extension Interceptor {
 }
 
 extension Interceptor {
-  /// Turns the interceptor of a dictionary's elements into one of the whole: the action says which element.
+  /// Turns the interceptor of a dictionary's elements into one of the whole. The action determines the element.
   ///
   ///     room.lifted(elements: { $0.rooms }) { action in
   ///       if case .room(let id, let action) = action { (id, action) } else { nil }
   ///     } into: { .room($0, $1) }
   ///
-  /// Ids of effects belong to the element: those of two elements never meet. As of the commit after which an element is
-  /// absent, its effects are cancelled, and nothing of them is committed: each commit that the interceptor is asked
-  /// about checks the elements that have effects in progress. Effects of the state look at every element at each commit
-  /// that the store publishes.
+  /// Ids of effects belong to the element: those of two elements never meet. Nor do those of the elements' parts, if
+  /// this interceptor was itself lifted before. The effects of an absent element are cancelled like those of an absent
+  /// part.
+  ///
+  /// Cost: each commit that the interceptor is asked about checks the elements with effects in progress. Effects of the
+  /// state check every element at each commit that the store publishes.
   ///
   /// - Parameters:
-  ///   - elements: If an element is absent, the interceptor is not asked.
-  ///   - toElement: The element and its action; nil if the action is for none of them.
+  ///   - elements: The elements; if one is absent, the interceptor is not asked about its actions.
+  ///   - toElement: The element's id and action; nil if the action is for no element.
   ///   - toWholeAction: Makes an action of the whole.
   public func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     elements: @escaping @Sendable (Whole) -> [ID: State],
@@ -117,11 +126,6 @@ extension Interceptor {
 }
 
 extension Interceptor {
-  /// - Parameters:
-  ///   - makeAsked: Of the part's interceptor.
-  ///   - toPart: The part's state, by the id that comes with the action.
-  ///   - toWhole: Given the part's effect, as one of the whole.
-  ///   - findAll: Finds those of the parts that may have effects in progress and are there, each once.
   fileprivate static func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     _ makeAsked: @escaping () -> Asked, part toPart: @escaping @Sendable (Whole, ID) -> State?,
     action toPartAction: @escaping @Sendable (WholeAction) -> (ID, Action)?,
@@ -164,13 +168,10 @@ extension Interceptor {
       }, makeTell: { Interceptor<Whole, WholeAction>.Asked.telling($0) })
   }
 
-  /// A part or an element that may have effects in progress.
   fileprivate final class LiftedPart {
     let owner = EffectOwner()
-    /// What is asked about it. If its own parts are lifted in turn, they have their effects for themselves: those of
-    /// two elements never meet.
+    /// If the part's own parts are lifted in turn, it has this for itself: effects of two elements never meet.
     let asked: Asked
-    /// The search in which it was last found.
     var search = 0
 
     init(asked: Asked) { self.asked = asked }
@@ -179,13 +180,11 @@ extension Interceptor {
   /// The parts or elements of one interceptor. Lives on its tree's executor.
   fileprivate final class LiftedParts<ID: Hashable> {
     private let makeAsked: () -> Asked
-    /// What is asked about all of them, if they have no parts in turn.
     let shared: Asked
     let areNested: Bool
     private var parts = SweptTable<ID, LiftedPart>()
     private var spare: LiftedPart?
 
-    // The search that goes on.
     private var search = 0
     private var foundCount = 0
     private var gone: [EffectOwner] = []
@@ -198,7 +197,6 @@ extension Interceptor {
 
     var isEmpty: Bool { parts.keys.isEmpty }
 
-    /// The one that an effect belongs to.
     func part(_ id: ID) -> LiftedPart {
       parts.value(
         of: id, orMake: { areNested ? spare(isTaken: true) : LiftedPart(asked: shared) }, isOver: \.owner.isOver)
@@ -213,19 +211,15 @@ extension Interceptor {
       return spare
     }
 
-    // MARK: What is gone
+    // MARK: Absent parts
 
-    /// The parts that may have effects in progress.
     var all: [ID: LiftedPart] { parts.entries }
 
     subscript(id: ID) -> LiftedPart? { parts[id] }
 
-    /// Whether none of them is gone.
     var areAllFound: Bool { foundCount == parts.keys.count }
 
-    /// One of them is there.
-    ///
-    /// - Parameter state: Asked for only if it has parts in turn, which may not be there.
+    /// - Parameter state: Evaluated only if the part has parts in turn, which may be absent.
     func found(_ part: LiftedPart, _ state: @autoclosure () -> State?) {
       if part.search == search { return }
       part.search = search
@@ -233,7 +227,6 @@ extension Interceptor {
       if areNested, let inner = part.asked.gone, inner.mayBe(), let state = state() { inner.collect(state, &gone) }
     }
 
-    /// Takes out the parts that are gone, here and below.
     func collectGone(_ gone: inout [EffectOwner], findingBy findAll: () -> Void) {
       if isEmpty { return }
       search += 1
@@ -252,7 +245,7 @@ extension Interceptor {
 }
 
 extension StateEffect {
-  /// Turns an effect of a part's state into one of the whole's. While the part is absent there is no effect.
+  /// Turns an effect of a part's state into one of the whole's. While the part is absent, there is no effect.
   public func lifted<Whole: Sendable, WholeAction: Sendable>(
     state toPart: @escaping @Sendable (Whole) -> State?,
     into toWholeAction: @escaping @Sendable (Action) -> WholeAction
@@ -279,7 +272,6 @@ extension StateEffect {
       return StateFollowing { whole in
         let last = current.value.take() ?? [:]
         var new: [ID: StateFollowing<State>] = [:]
-        // Of several elements with the same id, the first.
         for (id, state) in all(whole) where new[id] == nil {
           let following = last[id] ?? makeFollowing(sink.map(of: id) { toWholeAction(id, $0) })
           new[id] = following
@@ -301,7 +293,7 @@ extension StateEffect {
   }
 }
 
-/// The source of a part's states, for one store: of the part that was asked for last. It cannot be followed.
+/// The states of the part that was asked for last, in one store. Cannot be followed.
 private final class PartSource<Whole: Sendable, Part: Sendable, ID: Sendable> {
   private let toPart: @Sendable (Whole, ID) -> Part?
   private let current = Box<ID>()
@@ -310,7 +302,7 @@ private final class PartSource<Whole: Sendable, Part: Sendable, ID: Sendable> {
 
   init(_ toPart: @escaping @Sendable (Whole, ID) -> Part?) { self.toPart = toPart }
 
-  /// Makes a source of the states of the part that was asked for last, which can be followed.
+  /// Makes a source of these states that can be followed.
   func publishing<Action>(in whole: EffectContext<Whole, Action>.CommitContext) -> () -> Confined<Source<Part>> {
     if let publishing { return publishing }
     let made = { [toPart, current, whole = whole.publishing] in

@@ -6,14 +6,14 @@
 ///     }
 ///     store.subscribe(observer: observer)
 ///
-/// A `for await` loop over `states()` does the same inside a task of your own. An observer is for work that should
-/// belong to the store: it runs as a task of the store, which is cancelled when the store ends and never outlives it.
+/// For work in a task of your own, use a `for await` loop over `states()`. An observer's task belongs to the store: it
+/// is cancelled when the store ends and never outlives it.
 public final class Observer<State: Sendable>: Sendable {
   /// Whether an observer wants more states.
   public enum Status: Sendable, Equatable {
     /// It wants the next state.
     case active
-    /// It wants none any more: its task ends, and its subscription with it.
+    /// It wants no more states: its task ends, and its subscription with it.
     case dead
   }
 
@@ -23,7 +23,7 @@ public final class Observer<State: Sendable>: Sendable {
   let calls = ObserverCalls()
 
   /// - Parameters:
-  ///   - bufferingPolicy: What is kept while the observer is busy, as for `states()`.
+  ///   - bufferingPolicy: Which states are buffered while the observer is busy, as for `states()`.
   ///   - equating: Leaves out a state that equals the one before.
   ///   - observe: Called with each state; returns whether it wants more.
   public init(

@@ -1,8 +1,6 @@
-/// The calls of an observer: carries out what their scheduler decides, and nothing else.
 final class ObserverCalls: Sendable {
   private let scheduler = LockedValue(ObserverScheduler<ObserverSubscription, ObserverCalls.Turn>())
 
-  /// Makes a subscription the observer's, replacing the previous one, which is cancelled.
   func subscribe(_ subscription: ObserverSubscription) {
     let (replaced, _) = scheduler.withLock { $0.subscribe(subscription) }
     replaced?.cancel()
@@ -21,8 +19,8 @@ final class ObserverCalls: Sendable {
     scheduler.withLock { $0.beginCall(by: subscription) }
   }
 
-  /// A call has returned. Starts the turn that waited for that, or returns it, to be run by the same task, if it
-  /// belongs to the same store.
+  /// A call has returned. Starts the turn that waited for it. If the turn belongs to the same store, returns it
+  /// instead, to be run by the same task.
   func end(on node: any AnyStoreNode) -> ObserverCalls.Turn? {
     guard let turn = scheduler.withLock({ $0.endCall() }) else { return nil }
     if turn.node === node { return turn }
@@ -30,18 +28,15 @@ final class ObserverCalls: Sendable {
     return nil
   }
 
-  /// A subscription is over or cancelled: it no longer calls the observer.
   func end(_ subscription: ObserverSubscription) {
     scheduler.releasingOutside { $0.end(subscription) }
   }
 }
 
 extension ObserverCalls {
-  /// What a subscription starts when its turn has come.
   struct Turn: Sendable {
     let subscription: ObserverSubscription
     let node: any AnyStoreNode
-    /// Follows the store until the end of the subscription. Returns its successor, if that belongs to the same store.
     let follow: @Sendable (RunningEffect) async -> Turn?
 
     /// Only on the tree's executor, while the store has not ended.

@@ -1,7 +1,5 @@
-/// An observer's subscription to a store.
 final class ObserverSubscription: Sendable {
   private struct Life: Sendable {
-    /// Nil once it has ended.
     var cancelSubscriber: (@Sendable () -> Void)?
     var task: Task<ObserverCalls.Turn?, Never>?
     var isCancelled = false
@@ -15,7 +13,6 @@ final class ObserverSubscription: Sendable {
     life = LockedValue(Life(cancelSubscriber: cancelSubscriber))
   }
 
-  /// Like `Subscription.cancel`.
   func cancel() {
     calls.end(self)
     let (cancelSubscriber, task) = life.withLock { life in
@@ -28,13 +25,13 @@ final class ObserverSubscription: Sendable {
 
   var isCurrent: Bool { calls.isCurrent(self) }
 
-  /// Calls the observer, in a task of its own that `cancel` can cancel, until it is dead or no more states will come.
-  /// Returns the subscription's successor, if that belongs to the same store.
+  /// Calls the observer, in a task that `cancel` can cancel, until it is dead or no more states come. Returns the
+  /// subscription's successor, if that belongs to the same store.
   func follow<State: Sendable>(
     _ subscriber: Subscriber, on node: any AnyStoreNode, within running: RunningEffect,
     _ observe: @escaping @Sendable (State) async -> Observer<State>.Status
   ) async -> ObserverCalls.Turn? {
-    // As in `IdentifiedEffect.run`: before the task is stored, where `cancel` finds it, the effect does not rest.
+    // As in `IdentifiedEffect.run`: the effect does not rest before `cancel` can find the stored task.
     running.holdPauses()
     let task = Task { [calls] in
       running.beginsHere()

@@ -1,23 +1,28 @@
-/// Work that goes on for as long as something holds for the state, as a value. A store is made with it
+/// Work that lasts while a condition holds for the state, as a value. A store is made with it
 /// (`Interceptor.effects(ofState:)`), or it is subscribed to a live store (`subscribe(effect:)`).
 ///
 ///     .while(\.isPolling) { .run { dispatch in … }.retried(…) }
 ///     .onChange(of: \.query) { query in .run { … }.after(.milliseconds(300)) }
 ///     .forEach(\.downloads) { download in .run { dispatch in … } }
 ///
-/// The state at the beginning counts, too. Work is begun and cancelled in commit order; as of the commit that cancels
-/// it, nothing that it dispatches is committed, even if it ignores its cancellation. There are never two running for
-/// one element: work that begins anew waits until the work that it replaces has returned. Work that has returned is not
-/// begun again for the same value (G8).
+/// The state at the beginning counts, too. Work is begun and cancelled in commit order (G8). As of the commit that
+/// cancels it, none of its actions is committed, even if it ignores its cancellation. Work that has returned is not
+/// begun again for the same value.
+///
+/// Work for one element never overlaps: new work waits until the replaced work has returned. If several wait, the last
+/// begins. Work that ignores its cancellation delays its successor, and nothing else.
+///
+/// The effect lasts until another interceptor is set for the store that was made with it, or until its subscription is
+/// cancelled. A commit begins or cancels work when it is published, before interceptors are asked about it.
 ///
 /// The closures are called on the tree's executor, once for each commit that the store publishes: they should be cheap.
-/// The ids of the effects that they return are only names here, for reports and `statistics`, and policies are ignored:
-/// it is the state that tells these effects apart and cancels them; work that is to wait has a delay, `.after`. Work
-/// that the state does not end holds `shutdown(interceptors: .finish(within:))` up to its limit, as other work does.
-/// The value, or the elements, are kept from one commit to the next: of what reducers change, take a number. Adopted
-/// from Puredux 2, whose stores have effects of their state.
+/// The value, or the elements, are retained between commits, so reducers that change them copy them: use a number
+/// instead. Ids of the effects are only names, for reports and `statistics`; policies are ignored. For work that should
+/// wait, use a delay, `.after`.
+///
+/// Work that the state does not end holds up `shutdown(interceptors: .finish(within:))` up to its limit, like other
+/// work. Adopted from Puredux 2, whose stores have effects of their state.
 public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
-  /// Made for each store that has it.
   @usableFromInline let makeFollowing: @Sendable (StateEffectSink<Action>) -> StateFollowing<State>
   /// Makes the store's last actions when the store is closed, from the state at that place in the order.
   @usableFromInline let atEnd: (@Sendable (State) -> [Action])?
@@ -39,14 +44,15 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     StateEffect(makeFollowing: makeFollowing, atEnd: actions)
   }
 
-  /// Runs for as long as a condition holds.
+  /// Runs while a condition holds.
   @inlinable public static func `while`(
     _ condition: @escaping @Sendable (State) -> Bool, _ effect: @escaping @Sendable () -> Effect<Action>?
   ) -> StateEffect {
     .onChange(of: condition) { $0 ? effect() : nil }
   }
 
-  /// Begun anew with each new value, replacing the one before; nil means that a value has no effect.
+  /// Begins again with each new value, replacing the work before. A value for which the closure returns nil has no
+  /// effect.
   @inlinable public static func onChange<Value: Equatable & Sendable>(
     of value: @escaping @Sendable (State) -> Value, _ effect: @escaping @Sendable (Value) -> Effect<Action>?
   ) -> StateEffect {
@@ -63,11 +69,11 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// For each element of a collection, by its id: begun when the element comes, begun anew when its value changes,
-  /// cancelled when it goes. Of several elements with the same id, one counts.
+  /// For each element of a collection, by its id: begins when the element is added, begins again when its value
+  /// changes, and is cancelled when it is removed. Of several elements with the same id, one counts.
   ///
-  /// An effect that changes its own element begins anew: let the elements be what the work depends on. A commit costs a
-  /// comparison of each element, of which a copy is kept.
+  /// An effect that changes its own element begins again: let the elements have only the work's inputs. A commit costs
+  /// a comparison of each element, of which a copy is retained.
   @inlinable public static func forEach<Element: Identifiable & Equatable & Sendable>(
     _ elements: @escaping @Sendable (State) -> [Element], _ effect: @escaping @Sendable (Element) -> Effect<Action>?
   ) -> StateEffect where Element.ID: Sendable {
@@ -90,8 +96,8 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// For each value of a `Keyed`, by its key. A copy of each value is kept. A commit costs a comparison of the values
-  /// that it writes, and nothing of the others, except where all count as written (G4).
+  /// For each value of a `Keyed`, by its key. A copy of each value is retained. A commit costs a comparison of the
+  /// values that it writes, and of no others, unless all count as written (G4).
   @inlinable public static func forEach<Key: Hashable & Sendable, Value: Equatable & Sendable>(
     _ elements: @escaping @Sendable (State) -> Keyed<Key, Value>,
     _ effect: @escaping @Sendable (Key, Value) -> Effect<Action>?

@@ -1,10 +1,6 @@
-/// Runs the effects of one store's state: carries out what their scheduler decides, and nothing else.
 final class StateEffectRunner<Action: Sendable>: Sendable {
-  /// The store that the effects belong to.
   private let node: any AnyStoreNode
-  /// Makes the `Dispatch` that an effect is given.
   private let dispatch: @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
-  /// Makes the commit of an action that no effect gives the store.
   private let commit: @Sendable (Action) -> ActionCommit?
   private let scheduler = LockedValue(StateEffectScheduler<Int, IdentifiedEffect>())
 
@@ -17,7 +13,6 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
     self.dispatch = dispatch
   }
 
-  /// Sets the actions that the store is given when it is closed; nil removes them.
   func setFarewell(
     _ actions: (@Sendable (isolated any TreeIsolation) -> [Action])?, on tree: isolated any TreeIsolation
   ) {
@@ -57,7 +52,6 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
     carryOut(scheduler.withLock { $0.begin(work, for: id) })
   }
 
-  /// An element is gone.
   func end(_ id: Int) { carryOut(scheduler.withLock { $0.end(id) }) }
 
   func isOver(_ id: Int) -> Bool { scheduler.withLock { $0.isOver(id) } }
@@ -85,7 +79,6 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
 }
 
 extension StateEffect {
-  /// Has a store's states decide about this effect.
   @usableFromInline func following(
     _ states: Confined<Source<State>>, of node: any AnyStoreNode,
     commit: @escaping @Sendable (Action) -> ActionCommit?,
@@ -120,7 +113,7 @@ extension StateEffect {
     }
   }
 
-  /// Follows the states from its place in the order on, which is taken when this returns.
+  /// Takes its place in the order before it returns.
   @usableFromInline func subscribe(
     to states: Confined<Source<State>>, of node: any AnyStoreNode,
     commit: @escaping @Sendable (Action) -> ActionCommit?,

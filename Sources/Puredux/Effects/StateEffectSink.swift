@@ -1,4 +1,3 @@
-/// Receives the decisions about the effects of a state. Only on the tree's executor, in commit order.
 @usableFromInline struct StateEffectSink<Action: Sendable> {
   private let beginWork: (Effect<Action>?, EffectID) -> Void
   private let endWork: (EffectID) -> Void
@@ -10,18 +9,14 @@
     endWork = end
   }
 
-  /// Begins work for an element, replacing any before.
   @usableFromInline func begin(_ effect: Effect<Action>?, for id: EffectID) { beginWork(effect, id) }
 
-  /// An element is gone.
   @usableFromInline func end(_ id: EffectID) { endWork(id) }
 
-  /// For the effects of a part.
   func map<Part: Sendable>(_ toAction: @escaping @Sendable (Part) -> Action) -> StateEffectSink<Part> {
     StateEffectSink<Part>(begin: { [beginWork] in beginWork($0?.map(toAction), $1) }, end: endWork)
   }
 
-  /// For the effects of one element.
   func map<Part: Sendable>(
     of element: some Hashable & Sendable, _ toAction: @escaping @Sendable (Part) -> Action
   ) -> StateEffectSink<Part> {

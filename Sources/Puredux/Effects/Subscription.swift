@@ -1,11 +1,11 @@
-/// Ends what follows a store: an observer, or an effect of its state. Releasing it ends nothing.
+/// The subscription of an observer, or of an effect of the state. Releasing it does not end it.
 public struct Subscription: Sendable {
   let end: @Sendable () -> Void
 
-  /// An observer gets no more states, and its task is cancelled: no further call is made. A call that is in progress,
-  /// or that another thread is just making, is completed. The tasks of an effect are cancelled, and nothing that they
-  /// dispatch is committed from now on, except what is just being committed.
+  /// Ends the subscription. Can be called from anywhere, even by the observer or the effect itself, and more than once.
   ///
-  /// Can be called from anywhere, even by the observer or the effect itself, and more than once.
+  /// An observer gets no more states, its task is cancelled, and no further call is made. A call that is in progress,
+  /// or that another thread is just making, is completed. An effect's tasks are cancelled. From now on none of their
+  /// actions is committed, except by a commit already in progress.
   public func cancel() { end() }
 }

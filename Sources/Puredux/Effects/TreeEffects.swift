@@ -7,17 +7,16 @@
   private struct Table {
     var entries = Entries()
     var endingCount = 0
-    /// The runners of effects that are held, with the ids of their stores; nil while none are to be held.
+    /// The runners of held effects; nil while no effects are to be held.
     var holding: [ObjectIdentifier: EffectRunner]?
   }
 
   let settings: Settings
   private let priority: TaskPriority?
-  /// The runner whose children the tasks are, if they are not detached.
+  /// The runner whose children the tasks are; if nil, they are detached.
   private let trunk: EffectRunner?
   private let table = LockedValue(Table())
-  /// The effects of the commit in progress. They are started at its end, as a later effect or interceptor of the commit
-  /// may cancel them (G8).
+  /// Started at the end of the commit in progress: a later effect or interceptor of the commit may cancel them (G8).
   private var owed: ContiguousArray<(node: any AnyStoreNode, make: (EffectRunner) -> RunningEffect)> = []
 
   init(priority: TaskPriority? = nil, trunk: EffectRunner? = nil, settings: Settings = Settings()) {
@@ -27,7 +26,7 @@
     super.init()
   }
 
-  /// Nil if nothing differs from the default, which is made when it is first needed.
+  /// Nil if nothing differs from the default, which is made when first needed.
   @usableFromInline static func custom(
     priority: TaskPriority?, clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?,
     trunk: EffectRunner?
@@ -38,7 +37,7 @@
 
   private func spawn(_ run: @escaping @Sendable () async -> Void) {
     if let trunk {
-      // It takes effects until the root store has ended, when nothing is started any more.
+      // The trunk takes effects until the root store has ended, when no effect is started any more.
       trunk.add(ClosureEffect(of: trunk) { _ in await run() }, spawn: { _ in })
     } else {
       Task.detached(priority: priority, operation: run)
@@ -48,12 +47,12 @@
   /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended; or from a
   /// task of that store.
   ///
-  /// - Parameter isObserver: Whether it ends when the states of the store do, and is not waited for before that.
+  /// - Parameter isObserver: Whether it ends when the states of the store do, and is not awaited before that.
   func start(_ body: @escaping ClosureEffect.Body, of node: any AnyStoreNode, isObserver: Bool = false) {
     start(of: node, isObserver: isObserver, making: { ClosureEffect(of: $0, body) })
   }
 
-  /// As `start(_:of:isObserver:)`, at the end of the commit in progress. Only on the tree's executor.
+  /// Like `start(_:of:isObserver:)`, at the end of the commit in progress. Only on the tree's executor.
   func startLater(of node: any AnyStoreNode, making make: @escaping (EffectRunner) -> RunningEffect) {
     guard node.owesStarts() else { return start(of: node, making: make) }
     owed.append((node, make))
@@ -63,12 +62,10 @@
     var owed: ContiguousArray<(node: any AnyStoreNode, make: (EffectRunner) -> RunningEffect)> = []
     swap(&owed, &self.owed)
     for (node, make) in owed { start(of: node, making: make) }
-    // The memory of a flood is released.
     owed.removeAll(keepingCapacity: owed.capacity <= 64)
     if self.owed.isEmpty { swap(&owed, &self.owed) }
   }
 
-  /// As `start(_:of:isObserver:)`, for an effect that is made for its runner.
   @usableFromInline func start(
     of node: any AnyStoreNode, isObserver: Bool = false, making make: (EffectRunner) -> RunningEffect
   ) {
@@ -81,8 +78,8 @@
       return (runner, table.holding != nil)
     }
     runner.add(make(runner), isObserver: isObserver, isHeld: isHolding, spawn: { spawn($0, ofRunnerOf: id) })
-    // The runner may have been released before the effect was added. If effects are held again by now, it is
-    // released with them.
+    // The runner may have been released before the effect was added. If effects are held again by now, it is released
+    // with them.
     let isReleased =
       isHolding
       && table.withLock { table in
@@ -99,8 +96,8 @@
     }
   }
 
-  /// Starts no effects while a closure runs on the tree's executor, and those that are to be started afterwards: what
-  /// it cancels again does not begin.
+  /// Holds effects while a closure runs on the tree's executor, and starts them afterwards: effects that it cancels
+  /// again do not begin.
   func startingLater(_ body: () -> Void) {
     table.withLock { $0.holding = [:] }
     body()
@@ -113,7 +110,6 @@
     table.withLock { $0.entries.slots(of: ObjectIdentifier(node)) }
   }
 
-  /// The effects of a store by their ids. Only while the store has not ended.
   func slots(of node: any AnyStoreNode) -> EffectSlots {
     if let slots = existingSlots(of: node) { return slots }
     let slots = EffectSlots()
@@ -122,7 +118,6 @@
   }
 
   private func runnerEnded(of id: ObjectIdentifier) {
-    // Released outside the lock.
     var slots: EffectSlots?
     change(id) { entry in
       entry.runner = nil
@@ -135,7 +130,7 @@
     table.releasingOutside { $0.entries.change(id, change) }
   }
 
-  /// Has an action performed when a store ends, after its last commit; at once if it has ended.
+  /// Registers an action for the end of a store, after its last commit; performs it at once if the store has ended.
   @usableFromInline func atEnd(of node: any AnyStoreNode, _ action: @escaping @Sendable () -> Void)
     -> Ending
   {
@@ -150,7 +145,6 @@
     return ending
   }
 
-  /// The action no longer needs to be performed.
   @usableFromInline func forget(_ ending: Ending) {
     _ = take(ending)
   }
@@ -161,13 +155,12 @@
     return action
   }
 
-  /// How many tasks are running.
   override var runningCount: Int {
     let runners = table.withLock { $0.entries.runners }
     return runners.reduce(0) { $0 + $1.runningCount }
   }
 
-  /// How many effects run or wait under each id. Only on the tree's executor.
+  /// Only on the tree's executor.
   override var namedCounts: [String: Int] {
     let slots = table.withLock { $0.entries.slots }
     var counts: [String: Int] = [:]
@@ -175,13 +168,11 @@
     return counts
   }
 
-  /// How many effects run that have no id, or have been cancelled. Only on the tree's executor.
   var unnamedCount: Int {
     let (runners, slots) = table.withLock { ($0.entries.runners, $0.entries.slots) }
     return runners.reduce(0) { $0 + $1.effectCount } - slots.reduce(0) { $0 + $1.taskCount }
   }
 
-  /// Ends the effects of a store and of all stores below it, and performs the actions for their end.
   @usableFromInline override func end(below node: any AnyStoreNode, cancelling: Bool) {
     var runners: [EffectRunner] = []
     var slots: [EffectSlots] = []
@@ -198,14 +189,13 @@
     }
     for runner in runners { runner.end(cancelling: cancelling) }
     for ending in endings.sorted(by: { $0.number < $1.number }) { ending.action() }
-    // Released outside the lock.
     withExtendedLifetime(slots) {}
   }
 
   /// Returns when the effects of a store and of all stores below it have ended.
   ///
-  /// Called by an effect of this tree, it returns at once; called by an effect of another tree, after five seconds of
-  /// this tree's clock at the latest. So effects cannot wait for each other for ever.
+  /// An effect of this tree does not wait; an effect of another tree waits at most five seconds of this tree's clock.
+  /// So effects cannot wait for each other forever.
   func untilEnded(below node: any AnyStoreNode) async {
     if isCalledFromWithin { return }
     let runners = runners(below: node)
@@ -224,19 +214,18 @@
     }.value
   }
 
-  /// Whether the caller is part of an effect of this tree.
   var isCalledFromWithin: Bool {
     RunningEffect.ofCurrentTask.contains { ($0.runner.store as? any AnyStoreNode)?.existingEffects === self }
   }
 
-  /// Returns when a store and all stores below it are idle, and no effect has changed anything since; at once if the
-  /// caller is cancelled, or part of an effect of this tree.
+  /// Returns when a store and all stores below it are idle, and no effect has changed anything since. A caller that is
+  /// cancelled, or part of an effect of this tree, does not wait.
   ///
   /// - Parameter settle: Returns when everything that was requested before is done.
   func untilIdle(_ idleness: EffectIdleness, below node: any AnyStoreNode, settle: () async -> Void) async {
     let isCalledFromWithin = isCalledFromWithin
-    // How much had happened when all was idle. If it is the same once everything requested until then is done, none of
-    // that has started or woken anything, and nothing is left that could.
+    // When all effects were idle. If this is the same once all requests until then are done, these have started or
+    // resumed no effect, and nothing is left that could.
     var changesWhenIdle: (runners: [EffectRunner], changes: [Int])?
     while !Task.isCancelled {
       await settle()
@@ -265,13 +254,12 @@
     while !areFollowing, !Task.isCancelled {
       let runners = runners(below: node)
       for runner in runners { await runner.untilIdle(.allFollow) }
-      // One may have been handed a state, and work, while another was waited for.
+      // One may have received a state, and work, while another was awaited.
       areFollowing = runners.allSatisfy { $0.workload(.allFollow).isIdle }
     }
     if !Task.isCancelled { end(below: node, cancelling: true) }
   }
 
-  /// Whether a caller waits for the effects of some store to be at rest.
   var isRestAwaited: Bool { table.withLock { $0.entries.runners }.contains { $0.isRestAwaited } }
 
   private func runners(below node: any AnyStoreNode) -> [EffectRunner] {
@@ -287,20 +275,16 @@
 }
 
 extension AnyStoreNode {
-  /// The store, and the stores above it.
   fileprivate var path: some Sequence<any AnyObject & Sendable> {
     sequence(first: self as any AnyStoreNode, next: \.parentNode).lazy.map { $0 }
   }
 }
 
 extension AnyStoreNode {
-  /// The tasks of the tree's stores.
   @usableFromInline var effects: TreeEffects { .known(taskRegistry { TreeEffects(priority: $0) }) }
 
-  /// The tasks of the tree's stores, once there are any.
   var existingEffects: TreeEffects? { existingTaskRegistry.map { .known($0) } }
 
-  /// Returns when nothing waits in the tree, and every task of this store and of those below it rests.
   func settled(isolation: isolated (any Actor)?) async {
     await untilQuiet(isolation: isolation)
     guard let effects = existingEffects else { return }
@@ -316,7 +300,6 @@ extension TreeEffects {
 }
 
 extension TreeEffects {
-  /// An action to be performed at the end of a store, by which it can be taken back.
   @usableFromInline struct Ending: Sendable {
     let node: ObjectIdentifier
     let number: Int
@@ -324,7 +307,6 @@ extension TreeEffects {
 }
 
 extension TreeEffects {
-  /// The settings of a tree's effects, which are given with their store.
   @usableFromInline struct Settings: Sendable {
     let clock: ElapsedClock
     let report: @Sendable (EffectReport) -> Void
@@ -339,6 +321,5 @@ extension TreeEffects {
 }
 
 extension Duration {
-  /// How long an effect waits at most for the effects of another tree that it shuts down.
   fileprivate static let longestWaitOfEffects = Duration.seconds(5)
 }

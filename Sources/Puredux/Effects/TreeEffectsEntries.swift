@@ -1,15 +1,14 @@
 extension TreeEffects {
-  /// What belongs to the stores of a tree besides their states: an entry for each store that has any of it, and for
-  /// those above it, so that what is below a store is found without looking at anything else.
+  /// An entry for each store that has a runner, slots or endings, and for those above it, so that the stores below
+  /// another are found without a full search.
   struct Entries {
     /// A store, or any object that there is one of per store.
     typealias Place = any AnyObject & Sendable
 
     struct Entry {
-      /// Kept, as its address identifies the entry.
+      /// Held, because its address identifies the entry.
       let place: Place
       var runner: EffectRunner?
-      /// The store's effects by their ids, for as long as there may be any.
       var slots: EffectSlots?
       var endings: [Int: @Sendable () -> Void] = [:]
       private var end: End?
@@ -22,7 +21,7 @@ extension TreeEffects {
 
       fileprivate var isOver: Bool { runner == nil && slots == nil && endings.isEmpty && below.isEmpty }
 
-      /// Records that the store ends. False if that is nothing new, for it and for all stores below it.
+      /// Records that the store ends. False if its end, and that of all stores below it, was already recorded.
       mutating func ends(cancelling: Bool) -> Bool {
         guard end == nil || (end == .finishing && cancelling) else { return false }
         end = cancelling ? .cancelling : .finishing
@@ -42,7 +41,6 @@ extension TreeEffects {
     func runner(of id: ObjectIdentifier) -> EffectRunner? { entries[id]?.runner }
     func slots(of id: ObjectIdentifier) -> EffectSlots? { entries[id]?.slots }
 
-    /// Changes the entry of the first store of a path, which leads from there up to the root.
     mutating func change(along path: some Sequence<Place>, _ change: (inout Entry) -> Void) {
       var below: ObjectIdentifier?
       for place in path {
@@ -59,8 +57,8 @@ extension TreeEffects {
       }
     }
 
-    /// Changes the entry of a store, if there is one. Returns the entries in which nothing is left: they have been
-    /// dropped, and are to be released outside the lock.
+    /// Changes an existing entry. Returns the dropped entries, in which nothing is left, to be released outside the
+    /// lock.
     mutating func change(_ id: ObjectIdentifier, _ change: (inout Entry) -> Void) -> [Entry] {
       visit(id) { entry in
         change(&entry)
@@ -69,7 +67,7 @@ extension TreeEffects {
     }
 
     /// Visits a store and then the stores below it; if the closure returns false, those below are left out. Returns the
-    /// entries in which nothing is left, as `change` does.
+    /// dropped entries, like `change`.
     mutating func visit(_ id: ObjectIdentifier, _ body: (inout Entry) -> Bool) -> [Entry] {
       var waiting = [id]
       var visited: [ObjectIdentifier] = []
@@ -83,7 +81,6 @@ extension TreeEffects {
       return dropped
     }
 
-    /// Drops an entry in which nothing is left, and the entries above it that were kept only for it.
     private mutating func drop(_ id: ObjectIdentifier, into dropped: inout [Entry]) {
       var next: ObjectIdentifier? = id
       while let id = next, let entry = entries[id], entry.isOver {

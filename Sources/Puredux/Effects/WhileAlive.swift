@@ -1,5 +1,4 @@
 extension AnyStoreNode {
-  /// Runs a closure in a child task that is cancelled when the store ends.
   @usableFromInline func whileAlive(
     isolation: isolated (any Actor)? = #isolation, _ body: @escaping @Sendable () async throws -> Void
   ) async throws {

@@ -1,16 +1,15 @@
-/// Which commits a store publishes: the argument of `emits:`. Adopted from SwiftRex.
+/// Decides which commits a store publishes: the argument `emits:` of a store. Adopted from SwiftRex.
 ///
-/// A commit that is left out wakes no subscriber of the store, of its proxies or of its scopes, whatever they asked for
-/// (G4). It takes place all the same: the state, the child stores, the interceptor and the history see it. Child stores
-/// publish by a rule of their own, from every commit of their parents.
+/// A commit that is left out wakes no subscriber of the store, its proxies or its scopes, whatever they subscribed to
+/// (G4). The state, child stores, the interceptor and the history still see it. Child stores publish by their own
+/// rules, from every commit of their parents.
 ///
 ///     let store = RootStore(initialState: Board(), emits: .whenDifferent { $0.version }, reducer: reduce)
 ///
-/// The rule is evaluated once per commit, only while there are subscribers. `.whenDifferent { }` keeps the compared
-/// value from one commit to the next; `.whenDifferent` and `.when` have to keep the state before the commit, which
-/// makes every change of a collection in it copy that collection.
+/// The rule is evaluated once per commit, only while there are subscribers. `.whenDifferent { }` stores the compared
+/// value between commits. `.whenDifferent` and `.when` store the state before the commit, so each change of a
+/// collection in it copies that collection.
 public struct Emission<State: Sendable>: Sendable {
-  /// A state that equals the one before is not published. Nil: every state is published.
   @usableFromInline let unchanged: Equating<State>?
 
   @inlinable init(unchanged: Equating<State>?) {
@@ -20,7 +19,7 @@ public struct Emission<State: Sendable>: Sendable {
   /// Every commit.
   @inlinable public static var always: Emission { Emission(unchanged: nil) }
 
-  /// The commits for which a custom predicate holds, given the state before and after the commit.
+  /// The commits for which a predicate of the states before and after holds.
   @inlinable
   public static func when(_ predicate: @escaping @Sendable (_ before: State, _ after: State) -> Bool) -> Emission {
     Emission(unchanged: Equating { !predicate($0, $1) })

@@ -1,17 +1,15 @@
-/// Decides whether two states are equal for a given purpose, so that a sequence can leave out states that would tell
-/// its consumer nothing new.
+/// Decides whether two states are equal, so that a sequence can leave out states that tell its consumer nothing new.
 ///
-/// A witness for `Equatable` that can differ from one subscriber to the next: two screens that show the same state look
-/// at different parts of it. Adopted from Puredux.
+/// It is a witness for `Equatable` that each subscriber chooses: two screens of the same state may show different parts
+/// of it.
 ///
 ///     for await state in store.states(removeStateDuplicates: .equal { $0.title } && .equal { $0.subtitle }) { … }
 ///
-/// The comparison is made in place, once per commit, before any consumer is woken. Between two commits `.equal { }`
-/// keeps only the compared value; `.equal` and a custom predicate have to keep the last state itself, which makes the
-/// next change of a collection in it copy that collection.
+/// States are compared in place, once per commit, before any consumer is woken. Between commits, `.equal { }` stores
+/// only the compared value. `.equal` and a predicate store the last state, so the next change of a collection in it
+/// copies that collection.
 public struct Equating<State: Sendable>: Sendable {
   @usableFromInline let makeMemory: @Sendable () -> StateMemory<State>
-  /// Whether the answer is always no, so that there is nothing to filter.
   @usableFromInline let isNeverEqual: Bool
 
   @inlinable init(isNeverEqual: Bool = false, makeMemory: @escaping @Sendable () -> StateMemory<State>) {
@@ -19,28 +17,28 @@ public struct Equating<State: Sendable>: Sendable {
     self.makeMemory = makeMemory
   }
 
-  /// Equal if the predicate says so. It is given the last state that was delivered and the new one.
+  /// Compares by a predicate of the last delivered state and the new one.
   @inlinable public init(_ areEqual: @escaping @Sendable (_ last: State, _ new: State) -> Bool) {
     self.init { .value({ $0 }, areEqual: areEqual) }
   }
 
-  /// Every state equals every other: only the first is delivered.
+  /// All states are equal: only the first is delivered.
   @inlinable public static var alwaysEqual: Equating {
     Equating { .constant(true) }
   }
 
-  /// No state equals another: every one is delivered.
+  /// No states are equal: every state is delivered.
   @inlinable public static var neverEqual: Equating {
     Equating(isNeverEqual: true) { .constant(false) }
   }
 
-  /// Equal if a part of the states, or a value computed from them, is equal.
+  /// Compares a part of the states, or a value computed from them.
   @inlinable
   public static func equal<Value: Equatable & Sendable>(_ value: @escaping @Sendable (State) -> Value) -> Equating {
     Equating { .value(value, areEqual: ==) }
   }
 
-  /// Equal if both operands say so.
+  /// Equal if both operands are.
   @inlinable public static func && (lhs: Equating, rhs: Equating) -> Equating {
     Equating(isNeverEqual: lhs.isNeverEqual || rhs.isNeverEqual) {
       let (first, second) = (lhs.makeMemory(), rhs.makeMemory())
@@ -77,7 +75,7 @@ extension Equating {
 }
 
 extension Equating where State: Equatable {
-  /// Equal if the states are.
+  /// Compares whole states.
   @inlinable public static var equal: Equating {
     Equating { .value({ $0 }, areEqual: ==) }
   }

@@ -1,4 +1,3 @@
-/// Tells whether two selectors are the same one.
 @usableFromInline struct SelectorIdentity: Hashable, Sendable {
   private final class Object: Sendable {}
 
@@ -15,19 +14,16 @@
     kind = .object(Object())
   }
 
-  /// The identity of one key of a collection.
   @usableFromInline init(key: some Hashable & Sendable) {
     kind = .key(key)
   }
 
-  /// The identity of all keys of a collection.
   @usableFromInline static let byKey = SelectorIdentity()
 
   @usableFromInline init(_ keyPath: any AnyKeyPath & Sendable) {
     kind = .keyPath(keyPath)
   }
 
-  /// The identity of a part that is compared.
   @usableFromInline init(part keyPath: any AnyKeyPath & Sendable) {
     kind = .part(keyPath)
   }

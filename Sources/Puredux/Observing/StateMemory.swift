@@ -1,10 +1,8 @@
-/// As much of the last delivered state as is needed to compare the next one with it.
+/// The part of the last delivered state that the next comparison needs.
 @usableFromInline struct StateMemory<State> {
-  /// Whether a state equals the last one; false if there is none.
   @usableFromInline let equals: (State) -> Bool
-  /// Makes a state the last one. If it has been compared, that comparison was the one right before this call.
+  /// Replaces the last state. If this state has been compared, that was the call right before.
   @usableFromInline let remember: (State) -> Void
-  /// Forgets the last state.
   @usableFromInline let forget: () -> Void
 
   @inlinable
@@ -14,7 +12,6 @@
     self.forget = forget
   }
 
-  /// Remembers only whether there was a state.
   @inlinable static func constant(_ answer: Bool) -> StateMemory {
     var hasLast = false
     return StateMemory { _ in
@@ -26,7 +23,7 @@
     }
   }
 
-  /// Remembers a value computed from the state, which is computed once per state.
+  /// Stores a value computed from the state, once per state.
   @inlinable static func value<Value>(
     _ value: @escaping (State) -> Value, areEqual: @escaping (Value, Value) -> Bool
   ) -> StateMemory {
@@ -47,12 +44,11 @@
   }
 }
 
-/// The values computed from the last state, and from the one that was compared with it.
 @usableFromInline final class RememberedValue<Value> {
-  // Without the run-time checks for overlapping accesses, which cost more than most comparisons.
+  // There are no run-time checks for overlapping accesses, as these cost more than most comparisons.
   //
-  // SAFETY: belongs to one memory, which is used in one isolation. An access copies the value out or sets it; a release
-  // caused by setting it may run the user's code, which has no way to reach this memory.
+  // SAFETY: the object belongs to one memory, which is used in one isolation. An access copies the value out or sets
+  // it. A release caused by setting it may run a user's code, which has no way to reach this memory.
   @usableFromInline @exclusivity(unchecked) var last: Value?
   @usableFromInline @exclusivity(unchecked) var compared: Value?
 

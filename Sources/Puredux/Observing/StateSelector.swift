@@ -1,5 +1,4 @@
-/// A named transformation of a state, which can be used with any store that has such a state, and can be tested without
-/// one.
+/// A named function of a state, for any store with such a state. It can be tested without a store.
 ///
 ///     extension Room {
 ///       static let unread = StateSelector<Room, [Message]>("unread", of: \.messages, \.lastRead) {
@@ -10,17 +9,17 @@
 ///     #expect(Room.unread.select(Room()).isEmpty)
 ///     for await messages in store.states(Room.unread) { … }
 ///
-/// With `of:` or `whenDifferent:` it is memoized: while those parts of the state, which are `Equatable`, stay equal,
-/// the value is not computed again (`of: \.self` is the whole state). Everyone who follows one store by the same
-/// selector shares the result: it is computed once per change, however many followers there are. The memoized value
-/// belongs to the store's tree, and is dropped with its last user there. As those parts are kept, a change of a
-/// collection among them copies that collection: for a large one, name its version or its count.
+/// With `of:` or `whenDifferent:` it is memoized: the value is computed again only when one of these `Equatable` parts
+/// of the state has changed (`of: \.self` is the whole state). All followers of one store by the same selector share
+/// the result, which is computed once per change. The memoized value belongs to the store's tree, and is dropped with
+/// its last user there. As the parts are stored, a change of a collection among them copies it; for a large collection,
+/// name its version or its count instead.
 ///
-/// A selector and its copies are the same selector; two that are made alike are not, and share nothing.
+/// Copies of a selector are the same selector. Two selectors that are made alike are different, and share nothing.
 ///
 /// Adopted from the selectors of Redux.
 public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomStringConvertible {
-  /// What it is called in descriptions. It does not tell selectors apart.
+  /// The name in descriptions. It does not identify the selector.
   public let name: String
   @usableFromInline let identity: SelectorIdentity
   /// Makes the function, with its own memory if it is memoized. It is used in one isolation only.
@@ -33,12 +32,13 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
     self.makeSelection = makeSelection
   }
 
-  /// A value computed from the whole state, again at every commit that is followed, as nothing of the state is kept.
+  /// Makes a selector that computes its value from the whole state at every commit that is followed, and stores nothing
+  /// of the state.
   @inlinable public init(_ name: String, _ select: @escaping @Sendable (State) -> Value) {
     self.init(name: name, identity: SelectorIdentity(), makeSelection: { Selection(select: select) })
   }
 
-  /// A value computed from parts of the state, whenever one of them has changed.
+  /// Makes a selector that computes its value from parts of the state, when one of them has changed.
   @inlinable public init<First: Equatable & Sendable, each Input: Equatable & Sendable>(
     _ name: String, of first: any KeyPath<State, First> & Sendable,
     _ inputs: repeat any KeyPath<State, each Input> & Sendable,
@@ -49,8 +49,8 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
     }
   }
 
-  /// A value computed from the whole state, whenever one of its parts, such as a version, has changed. Only those parts
-  /// are kept.
+  /// Makes a selector that computes its value from the whole state, when one of its parts, such as a version, has
+  /// changed. Only those parts are stored.
   @inlinable public init<First: Equatable & Sendable, each Input: Equatable & Sendable>(
     _ name: String, whenDifferent first: any KeyPath<State, First> & Sendable,
     _ inputs: repeat any KeyPath<State, each Input> & Sendable,
@@ -72,14 +72,14 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
     }
   }
 
-  /// A part of the state.
+  /// Makes a selector of a part of the state.
   @inlinable public init(_ keyPath: any KeyPath<State, Value> & Sendable) {
     self.init(name: "\(keyPath)", identity: SelectorIdentity(keyPath)) {
       Selection { $0[keyPath: keyPath] }
     }
   }
 
-  /// The value for a state, computed now.
+  /// Computes the value for a state.
   @inlinable public func select(_ state: State) -> Value { makeSelection().select(state) }
 
   public var description: String { name }
@@ -93,10 +93,8 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
 }
 
 extension StateSelector {
-  /// A selector in use, on one store's states.
   @usableFromInline struct Selection {
     @usableFromInline let select: (State) -> Value
-    /// Forgets the memoized value; nil if the selector is not memoized.
     @usableFromInline let forget: (() -> Void)?
 
     @inlinable init(select: @escaping (State) -> Value, forget: (() -> Void)? = nil) {

@@ -1,4 +1,4 @@
-/// Says how an action changes a state: one function, or several that run in order, each with an optional name.
+/// Changes a state according to an action: one function, or several that run in order, each with an optional name.
 ///
 ///     let store = RootStore<Human, HumanAction>(
 ///       initialState: Human(),
@@ -7,15 +7,14 @@
 ///         Reducer("snack") { human, action in if action == .eatGrapes { human.isHungry = false } },
 ///       ])
 ///
-/// Wherever a store takes a closure as `reducer:`, it can take an array of these as `reducers:` instead. Each works on
-/// the state in place and sees the changes of those before it; nothing else does (G3). The names appear in a store's
-/// `History`.
+/// A store that takes a closure as `reducer:` also takes an array as `reducers:`. Each reducer changes the state in
+/// place and sees the changes of the previous ones, which are not visible elsewhere (G3). A store's `History` shows the
+/// names.
 public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
-  /// What it is called in a `History`; nil if it has no name, or consists of several.
+  /// The name in a `History`; nil for a reducer without a name, and for a combination.
   public let name: String?
-  /// Given the action in place, so that it is not copied for each reducer. The action is never changed.
+  /// Takes the action in place, to save a copy per reducer, and never changes it.
   @usableFromInline let change: @Sendable (inout State, inout Action) -> Void
-  /// The reducers that it consists of; nil for a single function.
   @usableFromInline let parts: [Reducer]?
 
   @inlinable init(name: String?, parts: [Reducer]?, change: @escaping @Sendable (inout State, inout Action) -> Void) {
@@ -24,16 +23,16 @@ public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
     self.change = change
   }
 
-  /// - Parameter reduce: Changes the state in place, on the tree's executor. Where the store follows a log it is to be
-  ///   a function of its arguments alone (G13).
+  /// - Parameter reduce: Changes the state in place, on the tree's executor. If the store follows a log, it must be a
+  ///   function of its arguments alone (G13).
   @inlinable public init(_ reduce: @escaping @Sendable (inout State, Action) -> Void) {
     self.init(name: nil, parts: nil) { state, action in reduce(&state, action) }
   }
 
   /// - Parameters:
-  ///   - name: What it is called in a `History`.
-  ///   - reduce: Changes the state in place, on the tree's executor. Where the store follows a log it is to be a
-  ///     function of its arguments alone (G13).
+  ///   - name: The name in a `History`.
+  ///   - reduce: Changes the state in place, on the tree's executor. If the store follows a log, it must be a function
+  ///     of its arguments alone (G13).
   @inlinable public init(_ name: String, _ reduce: @escaping @Sendable (inout State, Action) -> Void) {
     self.init(name: name, parts: nil) { state, action in reduce(&state, action) }
   }
@@ -41,8 +40,7 @@ public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
   /// Combines several reducers into one, which runs them in order.
   @inlinable public init(combining reducers: [Reducer]) {
     let parts = reducers.flatMap(\.steps)
-    // Nested closures: what a closure has captured is called without reference counting, the elements of an array are
-    // not.
+    // Nested closures, as captured closures are called without reference counting, unlike the elements of an array.
     var all: @Sendable (inout State, inout Action) -> Void = { (_: inout State, _: inout Action) in }
     if let first = parts.first { all = first.change }
     for part in parts.dropFirst() {
@@ -54,7 +52,6 @@ public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
     self.init(name: nil, parts: parts, change: all)
   }
 
-  /// The single functions, in order.
   @usableFromInline var steps: [Reducer] { parts ?? [self] }
 
   /// Applies the reducer to a state.

@@ -1,19 +1,18 @@
-/// A source, whatever the type of its states.
+/// A source, independent of the type of its states.
 ///
-/// What goes from source to source does so in loops here: each step is a method that returns the source to continue
-/// with.
+/// Walks from source to source are loops here: each step is a method that returns the next source.
 @usableFromInline class AnySource {
-  /// The edge to the source that it takes its states from; nil for a root store's.
+  /// The edge to the upstream source; nil for a root store's source.
   @usableFromInline final let edge: AnyEdge?
-  /// The state storage of the store that this is the source of; nil for a view of a store.
+  /// The state storage of the source's store; nil for a view of a store.
   @usableFromInline final let own: AnyStateStorage?
-  /// How many stores, parts, scopes and projections there are above: at most `greatestLevel`, and one more for a source
-  /// that is too deep. A child of a part counts as one with it.
+  /// The number of stores, parts, scopes and projections above: at most `greatestLevel`, or one more for a source that
+  /// is too deep. A child of a part counts as one level with it.
   @usableFromInline final let level: Int
-  /// Its followers, and the sources that selectors have made of it. Made with the first of either.
+  /// The followers, and the sources made by selectors. Created on first use.
   @usableFromInline final let channel = Lazy<AnyChannel>()
-  /// Whether there may be followers to publish to: every commit checks this of the root store's source. Never true of a
-  /// root store that has neither been followed nor had a scope by a key path or a selector, or a part by a key path.
+  /// Whether there may be followers; every commit checks this of the root store's source. True once the root store is
+  /// followed, or has a scope by a key path or selector, or a part by a key path.
   @inlinable final var hasChannel: Bool { channel.exists }
 
   @inlinable init(edge: AnyEdge?, own: AnyStateStorage?, level: Int) {
@@ -22,32 +21,29 @@
     self.level = level
   }
 
-  /// As `AnyStateStorage.known(of:)`.
+  /// See `AnyStateStorage.known(of:)`.
   ///
   /// SAFETY: the caller knows that its states are of this type.
   @unsafe @inlinable @inline(__always) final func known<State: Sendable>(of type: State.Type) -> Source<State> {
     unsafe unsafeDowncast(self, to: Source<State>.self)
   }
 
-  /// The greatest level. States are computed, published and released recursively, and the smallest stack that a tree runs
+  /// The greatest level. States are computed, published and released recursively. The smallest stack that a tree runs
   /// on, of 512 KB, has room for 120 levels in a debug build.
   @inlinable static var greatestLevel: Int { 100 }
 
   @usableFromInline func makeChannel() -> AnyChannel { AnyChannel() }
 
-  /// Its followers. Can be asked for from anywhere.
+  /// The channel, created on first use. May be read from any thread.
   @usableFromInline final var anyChannel: AnyChannel { channel(orMake: makeChannel) }
 
-  /// The source is no longer attached.
   func detached() {}
 
-  /// Gives a subscription its place in the order: its first element is the state now (G5).
+  /// Takes a subscription's place in the order: its first element is the current state (G5).
   func activate(_ cursor: Int) {}
 
-  /// Whether anybody follows it.
   var hasFollowers: Bool { false }
 
-  /// Publishes the state now, if there are followers.
   func publishHere() {}
 
   func detachHere() -> AnySource? { nil }
@@ -57,27 +53,25 @@
   func forgetAtEnd(_ memory: SelectorCache.Memory) {}
   func forgetMemories() {}
 
-  /// Drops the state of a released store.
   final func release() {
     own?.release()
     forgetMemories()
   }
 
-  /// Ends all sequences, here and below.
   final func close() {
     var below = ContiguousArray<AnySource>()
     closeHere(&below)
     while let source = below.popLast() { source.closeHere(&below) }
   }
 
-  /// There is no state now, here and below.
+  /// Reports, here and below, that there is no state now.
   @usableFromInline final func vanish() {
     var below = ContiguousArray<AnySource>()
     vanishHere(&below)
     while let source = below.popLast() { source.vanishHere(&below) }
   }
 
-  /// Attaches this source, so that it receives every commit. Its new follower is shown the present state next.
+  /// Attaches this source, so that it receives every commit. Its new follower is shown the current state next.
   final func attach() {
     var edge = edge
     while let next = edge {
@@ -88,13 +82,12 @@
     while let next = source { source = next.edge?.attach(next) }
   }
 
-  /// Detaches this source from the one above, unless it still has subscribers.
   @usableFromInline final func detachIfIdle() {
     var next = detachHere()
     while let source = next { next = source.detachHere() }
   }
 
-  /// Has a selector's memory forgotten at the end of the store that this is a view of, or the source of.
+  /// Registers a selector's memory, to be cleared when its store ends.
   @usableFromInline final func makeKnown(_ memory: SelectorCache.Memory) {
     if memory.isKnown { return }
     memory.isKnown = true
@@ -103,7 +96,6 @@
     source.forgetAtEnd(memory)
   }
 
-  /// The subscriptions here and below.
   @usableFromInline final var survey: Survey {
     var survey = Survey()
     var below: ContiguousArray<AnySource> = [self]
@@ -113,7 +105,6 @@
 }
 
 extension AnySource {
-  /// Figures of the subscriptions.
   @usableFromInline struct Survey {
     @usableFromInline var subscriptions = 0
     @usableFromInline var longestBacklog = 0

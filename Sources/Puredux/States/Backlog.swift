@@ -1,20 +1,18 @@
-/// The states of one source that are still to be read, and the cursors of its subscribers.
+/// The unread states of one source, and the cursors of its subscribers.
 ///
-/// A state is kept once, however many subscribers still have to read it, and not at all if all of them keep up: a
-/// publication goes straight to the waiting consumers. `Cursors` decides what is kept and read. States that are no
-/// longer needed are handed back as garbage, so that they are released outside the lock.
+/// A state is stored once, however many subscribers have to read it. It is not stored if all of them keep up: a
+/// publication then goes straight to the waiting consumers. Unneeded states become garbage, which is released outside
+/// the lock.
 ///
-/// Compiled once, except for the functions that publish a state or take one.
+/// Compiled once, except for the functions that publish or take a state.
 @usableFromInline struct Backlog: @unchecked Sendable {
-  // SAFETY: all that is kept are states of the source, which are `Sendable`.
+  // SAFETY: it stores only states of the source, which are `Sendable`.
   @usableFromInline var cursors = Cursors()
   @usableFromInline var kept = StateQueue()
-  /// The states that each cursor has of its own.
   @usableFromInline var own = OwnStates()
 
   @usableFromInline init() {}
 
-  /// States that are no longer needed.
   @usableFromInline struct Garbage: @unchecked Sendable {
     var states = StateQueue()
     var shared: ContiguousArray<Queue<AnyObject>> = []
@@ -37,7 +35,7 @@
     return id
   }
 
-  /// Returns the consumer to hand the first state to, if one is waiting already.
+  /// Returns the consumer to hand the first state to, if one is waiting.
   mutating func activate<State>(_ id: Int, first: State?) -> AnyWaiter? {
     let activation = cursors.activate(id, hasFirst: first != nil)
     forgetIfEmpty()
@@ -52,15 +50,15 @@
 
   // MARK: Publishing
 
-  /// Adds a state. Fills `woken`, empty at the call, with the consumers to hand it to. Returns the state that it takes
-  /// the place of, if it is no longer needed: garbage, too.
+  /// Fills `woken`, empty at the call, with the consumers to hand the state to. Returns the state that it replaces, if
+  /// that is unneeded.
   @inlinable mutating func publish<State>(
     _ state: State, waking woken: inout ContiguousArray<Cursors.Parked>, garbage: inout Garbage
   ) -> State? {
     let isKept = cursors.publish(waking: &woken)
     if !cursors.withRoom.isEmpty { keepForOldest(state) }
     guard isKept else { return nil }
-    // The case of every commit beside stalled subscribers that keep the newest states.
+    // The fast path with stalled subscribers that buffer the newest states.
     if cursors.drops == 1, cursors.dropsOwn.isEmpty, !kept.isEmpty {
       cursors.dropped()
       return kept.replaceFirst(appending: state)
@@ -83,7 +81,6 @@
 
   // MARK: Reading
 
-  /// What there is to read at a cursor now.
   @inlinable mutating func take<State>(_ id: Int, garbage: inout Garbage) -> Taken<State> {
     switch cursors.read(id) {
     case .nothing:
@@ -93,7 +90,6 @@
       close(id, garbage: &garbage)
       return .end
     case .own:
-      // The backlog has every state that the cursors point to: here and below.
       return .state(Shared.state(of: own.popFirst(of: id)!))
     case .kept(let offset, let takesOut):
       let state: State? = takesOut ? kept.popFirst() : kept.state(at: offset)
@@ -102,8 +98,8 @@
     }
   }
 
-  /// Like `take`. For an unbounded cursor, also takes up to `limit` of the states that follow: from then on they are
-  /// the consumer's, which reads them without the backlog.
+  /// Like `take`. For an unbounded cursor, also moves up to `limit` of the following states to the consumer, which
+  /// reads them without the backlog.
   @inlinable mutating func takeAhead<State>(
     _ id: Int, limit: Int, into ahead: inout StatesAhead, garbage: inout Garbage
   ) -> Taken<State> {
@@ -116,7 +112,7 @@
     return taken
   }
 
-  /// Like `take`; if there is nothing, the consumer waits.
+  /// Like `take`, but makes the consumer wait if there is nothing to read.
   @inlinable mutating func takeOrWait<State>(_ id: Int, _ waiter: AnyWaiter, garbage: inout Garbage) -> Taken<State> {
     let taken: Taken<State> = take(id, garbage: &garbage)
     if case .nothing = taken { cursors.wait(waiter, at: id) }
@@ -125,7 +121,6 @@
 
   // MARK: Closing
 
-  /// Returns the consumers to end.
   mutating func cancel(_ id: Int, garbage: inout Garbage) -> ContiguousArray<AnyWaiter> {
     let waiters = cursors.cancel(id)
     close(id, garbage: &garbage)
@@ -143,7 +138,6 @@
     forgetIfEmpty()
   }
 
-  /// A cursor has been closed.
   @usableFromInline mutating func close(_ id: Int, garbage: inout Garbage) {
     drop(into: &garbage)
     own.removeAll(of: id, into: &garbage.shared)
@@ -160,7 +154,6 @@
     drop(into: &garbage)
   }
 
-  /// Drops what the cursors have decided to drop.
   @inlinable mutating func drop(into garbage: inout Garbage) {
     if cursors.drops > 0 || !cursors.dropsOwn.isEmpty { dropNow(into: &garbage) }
   }
@@ -173,7 +166,6 @@
 }
 
 extension Backlog {
-  /// What a consumer has found.
   @usableFromInline enum Taken<State> {
     case state(State)
     case end
@@ -184,7 +176,6 @@ extension Backlog {
 extension Backlog.Taken: Sendable where State: Sendable {}
 
 extension Backlog {
-  /// A state in a box that several cursors can hold.
   @usableFromInline final class Shared<State>: CustomStringConvertible {
     private let state: State
 
@@ -192,7 +183,7 @@ extension Backlog {
 
     @usableFromInline var description: String { "\(state)" }
 
-    /// SAFETY: a backlog makes the boxes that it keeps for its cursors from its own states.
+    /// SAFETY: a backlog makes the boxes of its cursors from its own states.
     @usableFromInline static func state(of shared: AnyObject) -> State {
       unsafe unsafeDowncast(shared, to: Shared.self).state
     }
@@ -200,8 +191,7 @@ extension Backlog {
 }
 
 extension Backlog {
-  /// The states that each cursor of a backlog has of its own: most have at most one, the one that they were subscribed
-  /// at.
+  /// The states of single cursors. Most have at most one, the state of their activation.
   @usableFromInline struct OwnStates {
     private var firsts: ContiguousArray<AnyObject?> = []
     private var others: [Int: Queue<AnyObject>] = [:]
@@ -235,7 +225,6 @@ extension Backlog {
       if let more = others.removeValue(forKey: id) { garbage.append(more) }
     }
 
-    /// All of a cursor's own states, in order.
     func all(of id: Int) -> [AnyObject] { (firsts[id].map { [$0] } ?? []) + (others[id]?.all ?? []) }
   }
 }

@@ -1,10 +1,9 @@
-/// Which states are kept for a subscriber that is slower than the commits.
 @usableFromInline enum Buffering: Equatable, Sendable {
   case unbounded
   case newest(Int32)
   case oldest(Int32)
 
-  /// A limit below one counts as one: the last state is never lost.
+  /// A limit below one counts as one, so the last state is never dropped.
   @usableFromInline init<Element>(_ policy: AsyncStream<Element>.Continuation.BufferingPolicy) {
     switch policy {
     case .unbounded: self = .unbounded

@@ -1,36 +1,32 @@
-/// The positions of a source's subscribers among its states: a pure state machine, run under its channel's lock.
+/// The positions of a source's subscribers among its states: a pure state machine under its channel's lock.
 ///
-/// It knows only positions, not states, and so is compiled once, whatever the type of the states; `Backlog` holds the
-/// states, and carries out what is decided here. The cost of a publication depends on the consumers it wakes, never on
-/// the subscribers that are stalled (G6).
+/// It knows positions only, so it is compiled once for all types of states. `Backlog` holds the states, and carries out
+/// the decisions made here. A publication's cost depends on the consumers that it wakes, never on stalled subscribers
+/// (G6).
 @usableFromInline struct Cursors: Sendable {
-  /// A consumer that waits for its cursor's next state.
   @usableFromInline struct Parked: Sendable {
     @usableFromInline let cursor: Int
     @usableFromInline let waiter: AnyWaiter
   }
 
-  /// What there is to read at a cursor.
   @usableFromInline enum Reading: Sendable {
-    /// The first of the states that are its own.
+    /// The first of the cursor's own states.
     case own
-    /// The state at an offset from the first kept one; the first is taken out if this cursor is the last to need it.
+    /// The shared state at an offset. If `takesOut`, it is the first one, and no other cursor needs it.
     case kept(offset: Int, takesOut: Bool)
     case end
     case nothing
   }
 
   private enum Phase: Sendable {
-    /// Unused: the slot can be given to a new cursor.
     case free
-    /// Subscribed, but its place in the tree's order has not come: it sees nothing yet.
+    /// Subscribed, but not yet activated.
     case subscribing
     case live
-    /// Cancelled or read to the end.
     case ended
   }
 
-  /// An index into an array, or none, in four bytes.
+  /// An optional index in four bytes.
   private struct Slot: Sendable {
     private var raw: Int32 = -1
 
@@ -48,80 +44,67 @@
 
   private struct Cursor: Sendable {
     var phase = Phase.subscribing
-    /// Its place in the tree's order is still to come, whatever has become of it since.
+    /// Whether neither `activate` nor `refuse` has been called, even if the cursor has been closed.
     var isActivationAwaited = true
-    /// Its subscription is gone.
     var isAbandoned = false
-    /// Its indices in `parked` and in `withRoom`.
     var parkedAt = Slot()
     var withRoomAt = Slot()
-    /// Its index among the cursors whose first state expires at the same position.
+    /// Index among the cursors whose first state expires at the same position.
     var expiringAt = Slot()
-    /// How many states of its own it has: the one it was subscribed at, until that is read, and those that `.oldest`
-    /// keeps.
+    /// The number of its own states: the unread state of its activation, and those of `.oldest`.
     var ownCount: Int32 = 0
     let buffering: Buffering
     /// The position of the next state to read; for `.oldest`, the end of the backlog at its last delivery.
     var position = 0
   }
 
-  /// The cursors that stand right before a kept state.
+  /// The cursors whose next state is a given shared state.
   private struct Mark: Sendable {
-    /// The number of unbounded cursors.
     var holders: Int32
-    /// The group of the newest cursors (`NewestPlaces`), or zero.
+    /// The group of newest cursors (`NewestPlaces`), or zero.
     var group: Int32
 
-    /// Whether no cursors stand here.
     var isBlank: Bool { holders == 0 && group == 0 }
   }
 
-  // MARK: What the backlog has to do
+  // MARK: Instructions to the backlog
 
-  /// How many states to drop from the front of those that are kept.
+  /// The number of states to drop from the front.
   @usableFromInline private(set) var drops = 0
-  /// The cursors whose own first state is to be dropped.
+  /// Cursors whose own first state is to be dropped.
   @usableFromInline private(set) var dropsOwn: ContiguousArray<Int> = []
-  /// There are more states to drop than one step may drop: call `trim()` until this is false.
+  /// Whether more is to be dropped than one step may drop. Call `trim()` until it is false.
   @usableFromInline private(set) var needsTrim = false
 
-  /// The number of slots, whether their cursors have ended or not.
   @usableFromInline var count: Int { cursors.count }
-  /// The number of cursors that have not ended.
   @usableFromInline private(set) var subscriberCount = 0
   @usableFromInline private(set) var isFinished = false
-  /// The `.oldest` cursors that have room.
   @usableFromInline private(set) var withRoom: ContiguousArray<Int> = []
 
-  /// The positions of the first state that is kept, and behind the last.
+  /// The positions of the first shared state, and after the last.
   private var start = 0
   private var end = 0
   private var marks = SegmentedQueue<Mark>()
-  /// How many of the marks are not blank.
   private var markedCount = 0
   private var cursors: ContiguousArray<Cursor> = []
   private var freeCursors: ContiguousArray<Int> = []
   private var parked: ContiguousArray<Parked> = []
-  /// Further consumers of a cursor; while it is subscribing, all of them. Few cursors have any.
+  /// Further consumers of a cursor, or all of them before its activation. Rarely used.
   private var queues: [Int: Queue<AnyWaiter>] = [:]
-  /// The number of unbounded cursors at the end of the backlog.
   private var unboundedAtEnd = 0
   private var newest = NewestPlaces()
-  /// Newest cursors that have not read the state they were subscribed at, by the end of the backlog at which that state
-  /// is past their limit; and some for which that end has come.
+  /// Newest cursors with an unread state of their activation, by the end of the backlog at which their limit excludes
+  /// it.
   private var expiring: [Int: ContiguousArray<Int>] = [:]
   private var expired: ContiguousArray<Int> = []
 
   @usableFromInline init() {}
 
-  /// How many states are kept for everyone.
   var keptCount: Int { end - start }
-  /// How many groups of newest cursors there are.
   var groupCount: Int { newest.groups.count }
 
   // MARK: Subscribing
 
-  /// A new cursor, which sees nothing until it is activated.
   @usableFromInline mutating func subscribe(_ buffering: Buffering) -> Int {
     subscriberCount += 1
     let cursor = Cursor(buffering: buffering)
@@ -133,16 +116,13 @@
     return cursors.count - 1
   }
 
-  /// What becomes of a cursor's first state.
   enum Activation {
-    /// It has ended, or there is no first state.
     case ignored
     case kept
     case handedTo(AnyWaiter)
   }
 
-  /// The cursor's place in the order has come: it starts with the present state, if there is one, and continues with
-  /// every later publication.
+  /// Takes the cursor's place in the order: it starts with the current state, if any, and gets every later publication.
   mutating func activate(_ id: Int, hasFirst: Bool) -> Activation {
     cursors[id].isActivationAwaited = false
     guard cursors[id].phase == .subscribing else {
@@ -168,8 +148,8 @@
 
   // MARK: Publishing
 
-  /// A state has been published. Fills `woken`, empty at the call, with the consumers to hand it to. True if the state
-  /// is to be kept behind the others.
+  /// Fills `woken`, empty at the call, with the consumers to hand the state to. Returns whether the state is to be
+  /// stored.
   @usableFromInline mutating func publish(waking woken: inout ContiguousArray<Parked>) -> Bool {
     if isFinished { return false }
     swap(&woken, &parked)
@@ -210,13 +190,12 @@
     return true
   }
 
-  /// Whether the new state merely takes the place of the first, with no cursor before it: the case of stalled cursors
-  /// that keep the newest states. All marks are blank, and so remain as they are.
+  /// Whether the new state replaces the first, and all marks stay blank, as with stalled cursors that buffer the newest
+  /// states.
   private var movesOn: Bool {
     markedCount == 0 && newest.sliding.largest == marks.count && expiring.isEmpty && expired.isEmpty
   }
 
-  /// The cursors at the end that were not served now stand before the new state.
   private mutating func groupOfNewest(notServedBy woken: ContiguousArray<Parked>) -> Int32 {
     let group = newest.makeGroupOfThoseAtEnd()
     for delivery in woken {
@@ -225,8 +204,8 @@
     return group
   }
 
-  /// After a publication: the next oldest cursor that has room and was not handed the state, which now becomes its own.
-  /// Nil after the last.
+  /// The next oldest cursor with room that was not handed the state just published, which it now owns. Nil after the
+  /// last.
   ///
   /// - Parameter index: Zero at the first call.
   @usableFromInline mutating func nextToKeep(_ index: inout Int) -> Int? {
@@ -260,7 +239,6 @@
     if index < withRoom.count { cursors[withRoom[index]].withRoomAt = Slot(index) }
   }
 
-  /// No state will follow: those that are unread stay readable. Returns the consumers to end.
   mutating func finish() -> ContiguousArray<AnyWaiter> {
     isFinished = true
     var waiters = ContiguousArray<AnyWaiter>()
@@ -275,7 +253,6 @@
 
   // MARK: Reading
 
-  /// What there is to read at a cursor now; the cursor moves behind it.
   @usableFromInline mutating func read(_ id: Int) -> Reading {
     switch cursors[id].phase {
     case .free, .ended: return .end
@@ -340,23 +317,22 @@
     return .kept(offset: position - start, takesOut: takesOut)
   }
 
-  /// A run of states that a consumer takes at once, from an offset on; the first `takesOut` of them are needed by
-  /// nobody else, and are taken out.
+  /// A run of states that a consumer takes at once. No other cursor needs the first `takesOut` of them.
   @usableFromInline struct Run: Sendable {
     @usableFromInline let offset: Int
     @usableFromInline let count: Int
     @usableFromInline let takesOut: Int
   }
 
-  /// After a read, for an unbounded cursor: up to `limit` of the states that follow; the cursor moves behind them.
+  /// For an unbounded cursor, after a read: takes up to `limit` of the following states.
   @usableFromInline mutating func readAhead(_ id: Int, limit: Int) -> Run? {
     guard case .unbounded = cursors[id].buffering, cursors[id].phase == .live else { return nil }
     let position = cursors[id].position
     let count = min(limit, end - position)
-    // Fewer are not worth the room they take.
+    // A shorter run does not repay its storage.
     guard count >= 4 else { return nil }
     let offset = position - start
-    // Holders are counted at the state that they stand before: this cursor moves from the first to behind the last.
+    // Holders are counted at their next state only.
     addHolders(-1, at: position)
     var takesOut = 0
     while takesOut < count, position + takesOut == start, isFirstNeededNoMore {
@@ -373,7 +349,6 @@
     updateMark(at: position) { $0.holders += number }?.holders ?? 0
   }
 
-  /// Changes a mark, and returns the changed one.
   @discardableResult private mutating func updateMark(at position: Int, _ change: (inout Mark) -> Void) -> Mark? {
     marks.update(position - start) { mark in
       guard var changed = mark else { return nil }
@@ -385,7 +360,6 @@
     } ?? nil
   }
 
-  /// A newest cursor no longer stands at a position.
   private mutating func newestLeaves(_ position: Int, limit: Int32) {
     if position == end {
       newest.atEnd.removeOne(of: limit)
@@ -411,7 +385,6 @@
     updateMark(at: position) { $0.group = group }
   }
 
-  /// Makes a consumer wait that found nothing to read.
   @usableFromInline mutating func wait(_ waiter: AnyWaiter, at id: Int) {
     if cursors[id].phase == .subscribing || cursors[id].parkedAt.index != nil {
       queues[id, default: Queue()].append(waiter)
@@ -420,7 +393,6 @@
     }
   }
 
-  /// Whether this consumer still waits at a cursor: others may wait there when it has been handed its state.
   func isAwaited(_ id: Int, by waiter: AnyWaiter) -> Bool {
     if let index = cursors[id].parkedAt.index, parked[index].waiter == waiter { return true }
     return queues[id]?.all.contains(waiter) ?? false
@@ -442,7 +414,6 @@
     return queue.popAll()
   }
 
-  /// How many states wait for the cursor that has the most to read.
   var longestBacklog: Int {
     cursors.lazy.filter { $0.phase == .live }.map { [end] cursor in
       let behind = end - cursor.position
@@ -456,7 +427,7 @@
 
   // MARK: Closing
 
-  /// Closes a cursor: its own states are to be dropped, and nothing more is kept for it. Returns the consumers to end.
+  /// Closes a cursor, and drops its own states. Returns the consumers to end.
   mutating func cancel(_ id: Int) -> ContiguousArray<AnyWaiter> {
     var waiters = ContiguousArray<AnyWaiter>()
     if let index = cursors[id].parkedAt.take() {
@@ -470,13 +441,11 @@
     return waiters
   }
 
-  /// The cursor's place in the order will not come.
   mutating func refuse(_ id: Int) {
     cursors[id].isActivationAwaited = false
     close(id)
   }
 
-  /// The cursor's subscription is gone, so that nothing asks for it any more.
   mutating func remove(_ id: Int) {
     close(id)
     cursors[id].isAbandoned = true
@@ -520,13 +489,11 @@
 
   // MARK: Dropping
 
-  /// The backlog has dropped what it had to drop.
   @usableFromInline mutating func dropped() {
     drops = 0
     if !dropsOwn.isEmpty { dropsOwn = [] }
   }
 
-  /// Drops some of the states that are no longer needed.
   @usableFromInline mutating func trim() {
     needsTrim = false
     if isFirstNeededNoMore { dropFirsts() }
@@ -543,10 +510,10 @@
     needsTrim = left == 0
   }
 
-  /// Inlined, as the whole of this value would be copied for each call otherwise.
+  /// Inlined, as each call would otherwise copy the whole value.
   @inline(__always) private var isFirstNeededNoMore: Bool {
     guard start < end else { return false }
-    // Checked first: mostly, this is what keeps the first state.
+    // First, as it is usually the reason to keep the state.
     if newest.sliding.largest >= end - start { return false }
     guard let first = marks[0], first.holders == 0 else { return false }
     return newest.behind == 0 || newest.largestLimit(atFirst: first.group) < end - start
@@ -560,7 +527,7 @@
     start += 1
   }
 
-  /// The state that a newest cursor was subscribed at can be read until as many have followed as its limit.
+  /// The first state of a newest cursor can be read until `limit` states have followed it.
   private mutating func willExpire(_ id: Int, limit: Int32) {
     let end = cursors[id].position + Int(limit)
     cursors[id].expiringAt = Slot(expiring[end]?.count ?? 0)
@@ -579,7 +546,6 @@
     }
   }
 
-  /// The backlog has reached an end at which some first states are past their cursors' limits.
   private mutating func expire() {
     guard let ids = expiring.removeValue(forKey: end) else { return }
     if expired.isEmpty { expired = ids } else { expired += ids }

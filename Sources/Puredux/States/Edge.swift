@@ -1,29 +1,26 @@
-/// Connects a source to the one that it takes its states from: always upwards, and downwards for as long as the source
-/// has subscribers, its own or those of sources below it.
+/// Connects a source to its upstream source: upwards always, and downwards while the source has subscribers, its own or
+/// those of sources below.
 @usableFromInline class AnyEdge {
   @usableFromInline final let source: AnySource
 
   @usableFromInline init(to source: AnySource) { self.source = source }
 
-  /// Returns the source that it has attached to, which is to be attached next; nil if it was attached already.
+  /// Returns the upstream source, to be attached next; nil if this edge was attached already.
   func attach(_ follower: AnySource) -> AnySource? { nil }
-  /// Returns the source that it was attached to, which may have no subscribers left.
+  /// Returns the upstream source, which may have no subscribers left.
   func detach() -> AnySource? { nil }
-  /// A follower of the source below, or further down, is about to be shown the present state as its first.
+  /// Called before a follower of the source below, at any depth, is shown the current state as its first.
   func willShowState() {}
 }
 
-/// An edge to a source whose states are `Input`.
 @usableFromInline class Edge<Input: Sendable>: AnyEdge {
-  /// Computes what a state of the upstream means for the source below, and publishes the result.
+  /// Computes the state of the source below from an upstream state, and publishes it.
   @usableFromInline typealias Receive = (borrowing Input) -> Void
 
-  /// A source below, for as long as it is attached. Its constants are called in place, which the value of a variable is
-  /// not.
+  /// An attached source below. Its closure is a constant, which is called in place, unlike the value of a variable.
   @usableFromInline final class Attachment {
     let follower: AnySource
     @usableFromInline let receive: Receive
-    /// Its index among the upstream's attachments.
     var place = 0
 
     init(follower: AnySource, receive: @escaping Receive) {
@@ -33,7 +30,7 @@
   }
 
   @usableFromInline final let upstream: Source<Input>
-  /// Makes the function that receives states for the source below, when that is about to be attached.
+  /// Makes the `receive` of a source below that is about to be attached.
   private let connect: (AnySource) -> Receive?
   private var attachment: Attachment?
 
@@ -43,7 +40,6 @@
     super.init(to: upstream)
   }
 
-  /// Passes the upstream's state to a closure.
   @inlinable final func withState(_ body: (Input) -> Void) { upstream.withState(body) }
 
   override final func attach(_ follower: AnySource) -> AnySource? {
@@ -57,7 +53,6 @@
     return upstream
   }
 
-  /// Changes the list of the upstream's that this belongs to.
   func changeAttachments(of upstream: Source<Input>, _ change: (inout ContiguousArray<Attachment>) -> Void) {
     upstream.changeAttachments(change)
   }

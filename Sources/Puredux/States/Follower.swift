@@ -1,7 +1,6 @@
-/// Passes every state of a source to a closure, in commit order, on the tree's executor: this decides the effects of a
-/// state. It cannot itself be followed.
+/// Passes every state of a source to a closure, in commit order, on the tree's executor. The closure decides on effects
+/// of the state. A follower cannot itself be followed.
 @usableFromInline final class Follower<State: Sendable>: AnySource {
-  /// Nil once nothing is passed on any more.
   private var follow: StateFollowing<State>?
   private let ended: () -> Void
 
@@ -15,7 +14,7 @@
       }, own: nil, level: upstream.level)
   }
 
-  /// Its place in the order has come: the first state is the present one.
+  /// Takes its place in the order: the first state is the current one.
   @usableFromInline func begin() {
     attach()
     guard let upstream = edge?.source as? Source<State> else { return }
@@ -31,10 +30,9 @@
   }
 }
 
-/// The closures that a follower passes the states of its source to.
 @usableFromInline struct StateFollowing<State> {
   @usableFromInline let tell: (State) -> Void
-  /// There is no state at present: an optional scope is nil.
+  /// Called when there is no state, as an optional scope is nil.
   @usableFromInline let vanish: () -> Void
 
   @inlinable init(tell: @escaping (State) -> Void, vanish: @escaping () -> Void) {

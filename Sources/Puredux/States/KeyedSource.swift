@@ -1,17 +1,16 @@
-/// The values of a collection by their keys: where the sources of single keys take their states from.
+/// The source of a collection, from which the sources of single keys take their states.
 ///
-/// It is attached to the source of the collection once, however many keys are followed, and passes on to the followers
-/// of a key what a commit has written there. It keeps nothing of the collection.
+/// It is attached once, however many keys are followed, and passes a commit's writes on to the followers of the written
+/// keys. It stores nothing of the collection.
 @usableFromInline final class KeyedSource<Key: Hashable & Sendable, Value: Sendable>: Source<Keyed<Key, Value>> {
   @usableFromInline typealias Collection = Keyed<Key, Value>
 
-  /// The sources of single keys that are attached.
   @usableFromInline var followers: [Key: ContiguousArray<Edge<Collection>.Attachment>] = [:]
-  /// The writes that have been passed on; nil if there was no collection.
+  /// The writes passed on so far; nil if there was no collection.
   @usableFromInline var passed: KeyedWrites<Key>.Mark?
-  /// The keys with a follower that was shown a later value than the one passed on, because the follower subscribed
-  /// after a commit that was left out above. The next commit passes these keys on, even if it does not write them.
-  /// Otherwise a commit that brings the earlier collection back would leave that follower with a value that is gone.
+  /// Keys with a follower that was shown a later value than the one passed on, as it subscribed after a commit that was
+  /// left out above. The next commit passes them on, even unwritten. Otherwise, if it restored the earlier collection,
+  /// the follower would keep an obsolete value.
   @usableFromInline var due: Set<Key> = []
 
   @inlinable init(of upstream: Source<Collection>) {
@@ -32,17 +31,15 @@
     let written = passed.flatMap { collection.writes.keys(since: $0) }
     passed = mark
     guard let written else {
-      // The written keys are not known: all followed keys are passed on.
+      // The written keys are unknown, so all followed keys are passed on.
       for attachments in followers.values { Self.pass(collection, to: attachments) }
       return
     }
-    // Most commits are one write.
     if written.count == 1, let key = written.first { return pass(key, of: collection) }
     var done: Set<Key> = []
     for key in written where done.insert(key).inserted { pass(key, of: collection) }
   }
 
-  /// Passes on the keys that are due and have not been written since the last collection that was passed on.
   @inline(never) @inlinable func passDue(of collection: Collection) {
     let keys = due
     due = []
@@ -50,7 +47,6 @@
     for key in keys where !written.contains(key) { pass(key, of: collection) }
   }
 
-  /// A follower of a key is about to be shown its value.
   func willShow(_ key: Key) {
     // Without followers this source is about to be attached, and takes the collection as it is.
     guard let passed, !followers.isEmpty else { return }
@@ -101,7 +97,6 @@
   }
 }
 
-/// An edge from the source of one key.
 @usableFromInline final class KeyedEdge<Key: Hashable & Sendable, Value: Sendable>: Edge<Keyed<Key, Value>> {
   private let key: Key
 
@@ -122,7 +117,6 @@
 }
 
 extension Source {
-  /// The value of a key; nil while there is none.
   @inlinable static func value<Key: Hashable & Sendable, Value: Sendable>(
     at key: Key, of upstream: KeyedSource<Key, Value>
   ) -> Source where State == Value? {
@@ -137,11 +131,10 @@ extension Source {
 }
 
 extension Confined {
-  /// The value of a key, which changes with the commits that write it: one source for all that use it.
+  /// The source of a key's value, shared by all users. It publishes with the commits that write the key.
   @inlinable func value<Key: Hashable & Sendable, Element: Sendable>(
     at key: Key
   ) -> Confined<Source<Element?>> where Value == Source<Keyed<Key, Element>> {
-    // One source for all keys.
     let all = channelOfSource.selectors { SelectorCache() }.source(of: .byKey) {
       map { KeyedSource(of: $0) as Source<Keyed<Key, Element>> }
     }

@@ -1,5 +1,4 @@
 extension Cursors.NewestPlaces {
-  /// The number of newest cursors with each limit.
   @usableFromInline struct LimitCounts: Sendable {
     @usableFromInline struct Count: Sendable {
       @usableFromInline let limit: Int32
@@ -18,7 +17,6 @@ extension Cursors.NewestPlaces {
     @inlinable init() {}
 
     @inlinable var isEmpty: Bool { total == 0 }
-    /// The largest limit, or zero.
     @inlinable var largest: Int { Int(counts.last?.limit ?? 0) }
 
     @inlinable mutating func add(_ number: Int32, of limit: Int32) {
@@ -42,11 +40,10 @@ extension Cursors.NewestPlaces {
       if place == counts.count - 1 { counts.removeLast() } else { counts.remove(at: place) }
     }
 
-    /// Takes over all counts of another, whose storage stays.
+    /// Adds all counts of another, and empties it, keeping its storage.
     @inlinable mutating func takeAll(of other: inout LimitCounts) {
-      // The smaller one is added to the larger.
       if counts.count < other.counts.count { swap(&self, &other) }
-      // One by one, unless moving what lies behind each of them would cost more than traversing all.
+      // Single insertions, unless shifting the elements would cost more than a merge.
       if other.counts.count <= 8 {
         for count in other.counts { add(count.number, of: count.limit) }
       } else {
@@ -89,20 +86,19 @@ extension Cursors.NewestPlaces {
 }
 
 extension Cursors {
-  /// Where the newest cursors stand that have something to read: right before a state of the backlog, where they are
-  /// counted in a *group* that the state's entry names, or *sliding*, when that state has been dropped and they
-  /// continue with the oldest one within their limit.
+  /// The newest cursors. One with unread states stands before a state of the backlog, or is *sliding*. The former are
+  /// counted in a *group* that the state's mark names. A sliding cursor's next state has been dropped, so it continues
+  /// with the oldest state within its limit.
   ///
-  /// Each of them can still read everything from some state on: from its position, or from its limit before the end. So
-  /// the cursors before the first state of the backlog and the largest sliding limit alone decide whether that state is
-  /// needed. A state that no cursor stands before costs nothing, and a publication does not touch stalled cursors.
+  /// Each cursor can read a suffix of the states: from its position, or from its limit before the end. So whether the
+  /// first state is needed depends only on the cursors before it and on the largest sliding limit. A state without
+  /// cursors costs nothing, and a publication does not touch stalled cursors.
   @usableFromInline struct NewestPlaces: Sendable {
-    /// Groups are numbered from one; zero is none.
     @usableFromInline var groups: ContiguousArray<LimitCounts> = []
-    /// Empty groups, which keep their storage.
+    /// Empty groups, whose storage is reused.
     @usableFromInline var freeGroups: ContiguousArray<Int32> = []
     @usableFromInline var sliding = LimitCounts()
-    /// The cursors that have read everything, and how many have not.
+    /// The cursors that have read everything, and the number of the others.
     @usableFromInline var atEnd = LimitCounts()
     @usableFromInline var behind = 0
 
@@ -114,7 +110,6 @@ extension Cursors {
       return Int32(groups.count)
     }
 
-    /// The cursors at the end now stand before the next state.
     @inlinable mutating func makeGroupOfThoseAtEnd() -> Int32 {
       let group = makeGroup()
       behind += atEnd.total
@@ -122,7 +117,6 @@ extension Cursors {
       return group
     }
 
-    /// A cursor of a group has reached the end.
     @inlinable mutating func moveToEnd(from group: Int32, limit: Int32) {
       behind -= 1
       groups[Int(group) - 1].removeOne(of: limit)
@@ -140,7 +134,6 @@ extension Cursors {
       groups[Int(group) - 1].add(1, of: limit)
     }
 
-    /// True if the group is empty then, and unused.
     @inlinable mutating func remove(_ limit: Int32, from group: Int32) -> Bool {
       behind -= 1
       groups[Int(group) - 1].removeOne(of: limit)
@@ -154,17 +147,14 @@ extension Cursors {
       sliding.removeOne(of: limit)
     }
 
-    /// The state that a group stood before is dropped.
-    ///
-    /// Not inlined into the loops that drop states: there the groups would be made unique before the first iteration,
-    /// even if there are none.
+    /// Makes a group slide, as its state is dropped. Inlined into a loop, it would make the groups unique before the
+    /// first iteration.
     @inline(never) @inlinable mutating func slide(_ group: Int32) {
       sliding.takeAll(of: &groups[Int(group) - 1])
       freeGroups.append(group)
     }
 
-    /// How many states may still be read at most by the cursors of a group, which stand before the first state, and by
-    /// those whose states have been dropped.
+    /// The largest number of states that a sliding cursor, or a cursor before the first state, can still read.
     @inline(__always) @inlinable func largestLimit(atFirst group: Int32) -> Int {
       group == 0 ? sliding.largest : max(sliding.largest, groups[Int(group) - 1].largest)
     }

@@ -1,7 +1,7 @@
-/// The sources that selectors have made of one source, for as long as they are in use.
+/// The sources that selectors have made of one source, while they are in use.
 ///
-/// Key paths are hashed, compared and released, and sources made and released, outside the lock: all of that runs the
-/// user's code, which may ask for another source.
+/// Key paths are hashed, compared and released, and sources made and released, outside the lock. All of this may run a
+/// user's code, which may request another source.
 @usableFromInline final class SelectorCache: Sendable {
   final class Entry: Sendable {
     let selector: SelectorIdentity
@@ -16,9 +16,7 @@
   typealias Bucket = [Entry]
 
   struct Contents: Sendable {
-    /// By the hash values of their selectors.
     var buckets: [Int: Bucket] = [:]
-    /// How many buckets there may be before unused ones are looked for.
     var room = 16
   }
 
@@ -33,7 +31,7 @@
     var made: Confined<Source<Value>>?
     var known: Bucket = []
     while true {
-      // Each is compared once: if a comparison itself asks for a source, the bucket grows.
+      // Each entry is compared once; the bucket grows if a comparison requests a source.
       let compared = known
       known = contents.withLock { $0.buckets[hash] } ?? []
       for entry in known where !compared.contains(where: { $0 === entry }) {
@@ -50,7 +48,6 @@
     }
   }
 
-  /// Replaces a bucket by another; false if there has been an addition since.
   private func replace(_ known: Bucket, by bucket: Bucket, at hash: Int) -> Bool {
     let (isReplaced, _) = contents.withLock { contents -> (Bool, Bucket?) in
       guard contents.buckets[hash]?.last === known.last else { return (false, nil) }
@@ -62,7 +59,6 @@
     return isReplaced
   }
 
-  /// Drops the sources that are no longer used, if there are many.
   private func makeRoom() {
     let buckets: [Int: Bucket]? = contents.withLock { contents in
       guard contents.buckets.count > contents.room else { return nil }
@@ -79,9 +75,9 @@
 }
 
 extension SelectorCache {
-  /// A source that is known for as long as something else holds it.
+  /// A weak reference to a source.
   ///
-  /// SAFETY: the reference is only ever passed on as a confined one.
+  /// SAFETY: the source is only passed on as a confined one.
   struct WeakSource: @unchecked Sendable {
     private weak let source: AnySource?
 
@@ -98,7 +94,7 @@ extension SelectorCache {
 }
 
 extension SelectorCache {
-  /// What a selector has memoized, to be forgotten at the end of the store.
+  /// A selector's memoized values, which are cleared at the end of the store.
   @usableFromInline final class Memory {
     var isKnown = false
     let forget: () -> Void

@@ -1,12 +1,11 @@
 import Synchronization
 
-/// Where states come from: a root store, a child store, a scope, a selector, a rule of emission or a duplicate filter.
-/// Lives on its tree's executor.
+/// A source of states: of a root or child store, a scope, a selector, a rule of emission or a duplicate filter. It is
+/// confined to its tree's executor.
 ///
-/// What differs between them is in closures: a closure is specialized where it is made, with the user's types, whereas
-/// an overridden method is not.
+/// Its kinds differ by closures, as the compiler specializes a closure for the user's types where it is made, but not
+/// an overridden method.
 @usableFromInline class Source<State: Sendable>: AnySource {
-  /// Passes the state to a closure in place, without a copy; if there is none, the closure is not called.
   @usableFromInline final let access: (_ body: (State) -> Void) -> Void
   @inlinable init(
     edge: AnyEdge? = nil, own: AnyStateStorage? = nil, level: Int,
@@ -16,7 +15,7 @@ import Synchronization
     super.init(edge: edge, own: own, level: level)
   }
 
-  /// SAFETY: the channel of a source of these states is a channel for these states.
+  /// SAFETY: `makeChannel` makes a channel for these states.
   @inlinable @inline(__always) final func withChannel<Result>(_ body: (Channel<State>) -> Result) -> Result? {
     channel.withObject { unsafe body(unsafeDowncast($0, to: Channel<State>.self)) }
   }
@@ -25,7 +24,7 @@ import Synchronization
 
   // MARK: Reading
 
-  /// Passes the state to a closure in place, without a copy; if there is none, the closure is not called.
+  /// Passes the state to a closure in place, without a copy. Does not call the closure if there is no state.
   @inlinable final func withState(_ body: (State) -> Void) { access(body) }
 
   // MARK: Publishing
@@ -34,13 +33,12 @@ import Synchronization
     withChannel { unsafe $0.hasSubscribers || !$0.attachments.isEmpty } ?? false
   }
 
-  /// Passes a state to all followers, here and below.
   @inlinable final func publish(_ state: State) {
     withChannel { channel in
       if channel.hasSubscribers { channel.publish(state) }
       if unsafe channel.attachments.isEmpty { return }
-      // Moved out and back, which counts no references. Sources attach and detach in commands, which the reentrancy
-      // guard keeps out meanwhile.
+      // Moved out and back, without reference counting. The reentrancy guard excludes attaching and detaching
+      // meanwhile.
       var attachments = ContiguousArray<Edge<State>.Attachment>()
       unsafe swap(&attachments, &channel.attachments)
       Self.pass(state, to: attachments)
@@ -68,7 +66,7 @@ import Synchronization
   // MARK: Following
 
   override func activate(_ cursor: Int) {
-    // SAFETY: as for `withChannel`.
+    // SAFETY: see `withChannel`.
     let channel = unsafe unsafeDowncast(anyChannel, to: Channel<State>.self)
     attach()
     channel.subscribed.store(true, ordering: .relaxed)
@@ -78,7 +76,7 @@ import Synchronization
       channel.activate(cursor, first: state)
     }
     if !hasState { channel.activate(cursor, first: nil) }
-    // If the cursor was cancelled before its place came, and there is no other follower.
+    // The cursor may have been cancelled before its activation, without other followers.
     if channel.isIdle { detachIfIdle() }
   }
 
@@ -94,7 +92,7 @@ import Synchronization
   }
 
   final func changeAttachments(_ change: (inout ContiguousArray<Edge<State>.Attachment>) -> Void) {
-    // SAFETY: as for `withChannel`.
+    // SAFETY: see `withChannel`.
     unsafe change(&unsafeDowncast(anyChannel, to: Channel<State>.self).attachments)
   }
 
@@ -135,7 +133,6 @@ import Synchronization
     channel.memories = []
     if memories.count == memories.capacity {
       memories.removeAll { $0.memory == nil }
-      // So that there is room for as many again before the next sweep.
       memories.reserveCapacity(2 * memories.count)
     }
     memories.append(SelectorCache.Memory.Weak(memory))
@@ -152,7 +149,6 @@ import Synchronization
 }
 
 extension Source {
-  /// A source that is notified when it is no longer attached.
   @usableFromInline final class Detaching: Source<State> {
     private let onDetach: () -> Void
 

@@ -1,17 +1,13 @@
-// The kinds of sources.
-
 extension Source {
-  /// A root store's source: its state is the one that the store owns.
   @inlinable static func root(_ own: StateStorage<State>) -> Source {
     Source(own: own, level: 0) { body in
       if let state = own.value { body(state) }
     }
   }
 
-  /// A child store's source: its parent's state and its own, composed.
+  /// A child store's source, which composes the parent's state and its own.
   ///
-  /// - Parameter turn: Given where the parent's states are only those of a part, with which the child counts as one
-  ///   level.
+  /// - Parameter turn: Given if the parent is a part, with which the child counts as one level.
   @inlinable static func child<Parent: Sendable, Local: Sendable>(
     of parent: Source<Parent>, owning own: StateStorage<Local>, turn: PartTurn? = nil,
     stateMapping: @escaping @Sendable (Parent, Local) -> State
@@ -29,8 +25,8 @@ extension Source {
     }
   }
 
-  /// A part or a view of another source's state, computed once per commit for all its followers. Not inlined, as
-  /// nothing is gained: what runs at a commit are its closures.
+  /// A part or view of another source's state, computed once per commit for all followers. Not inlined, as a commit
+  /// runs only its closures.
   @inline(never) @inlinable static func scope<Input: Sendable>(
     of upstream: Source<Input>, transform: @escaping @Sendable (Input) -> State?
   ) -> Source {
@@ -51,7 +47,7 @@ extension Source {
     }
   }
 
-  /// A part of another source's state, which changes when it differs: compared once per commit for all its followers.
+  /// A part that publishes when it has changed by `==`, compared once per commit for all followers.
   @inlinable static func part<Input: Sendable>(
     of upstream: Source<Input>, _ toPart: @escaping @Sendable (Input) -> State
   ) -> Source where State: Equatable {
@@ -73,7 +69,6 @@ extension Source {
     }
   }
 
-  /// A store's states, except those of the commits that it does not publish.
   @inlinable static func emitting(from upstream: Source, except unchanged: Equating<State>) -> Source {
     let memory = unchanged.makeMemory()
     let edge = Edge<State>(to: upstream) { [unowned upstream] follower in
@@ -91,7 +86,7 @@ extension Source {
     }
   }
 
-  /// The states of a memoized selector: computed again only when the parts it depends on have changed.
+  /// The states of a memoized selector, computed again only when the parts that it depends on have changed.
   @inlinable static func selecting<Input: Sendable>(
     _ selector: StateSelector<Input, State>, of upstream: Source<Input>
   ) -> Source {
@@ -112,7 +107,7 @@ extension Source {
     }
   }
 
-  /// Another source's states, except those that equal the one before, for one subscriber.
+  /// Another source's states, without those equal to the previous one, for one subscriber.
   @inlinable static func removingDuplicates(of upstream: Source, equating: Equating<State>) -> Source {
     let memory = equating.makeMemory()
     let edge = Edge<State>(to: upstream) { follower in
@@ -123,7 +118,6 @@ extension Source {
         source.publish(state)
       }
     }
-    // Read only for the first element, which is always delivered.
     return Source.Detaching(edge: edge, level: upstream.level, onDetach: memory.forget) { body in
       edge.withState { state in
         memory.remember(state)
@@ -134,21 +128,20 @@ extension Source {
 }
 
 extension Confined where Value: AnySource {
-  /// The channel of a source, from anywhere.
+  /// The channel of a source, from any thread.
   ///
-  /// SAFETY: the channel is made once, by atomics, and what is accessed from elsewhere is behind its lock.
+  /// SAFETY: the channel is created once, by atomics. Its members that are accessed off the tree's executor are behind
+  /// its lock.
   @inlinable var channelOfSource: AnyChannel { unsafe unconfined.anyChannel }
 }
 
 extension Confined {
-  /// A source that a transform makes of this one's states.
   @inlinable func scope<State: Sendable, Other: Sendable>(
     _ transform: @escaping @Sendable (State) -> Other?
   ) -> Confined<Source<Other>> where Value == Source<State> {
     map { .scope(of: $0, transform: transform) }
   }
 
-  /// The source that a selector makes of this one's states: one for all that use it.
   @inlinable func select<State: Sendable, Selected: Sendable>(
     _ selector: StateSelector<State, Selected>
   ) -> Confined<Source<Selected>> where Value == Source<State> {
@@ -157,7 +150,6 @@ extension Confined {
     }
   }
 
-  /// A part of this source's states: one source for all that use it.
   @inlinable func part<State: Sendable, Part: Equatable & Sendable>(
     at keyPath: any KeyPath<State, Part> & Sendable
   ) -> Confined<Source<Part>> where Value == Source<State> {
@@ -166,14 +158,12 @@ extension Confined {
     }
   }
 
-  /// A source without duplicates, for one subscriber.
   @inlinable func removingDuplicates<State: Sendable>(
     _ equating: Equating<State>
   ) -> Confined where Value == Source<State> {
     equating.isNeverEqual ? self : map { .removingDuplicates(of: $0, equating: equating) }
   }
 
-  /// Reads the state in place; nil if there is none.
   @inlinable func read<State: Sendable, Result>(
     on tree: isolated any TreeIsolation, _ body: (State) -> Result
   ) -> Result? where Value == Source<State> {
@@ -184,19 +174,18 @@ extension Confined {
 }
 
 extension Confined where Value: AnySource {
-  /// Whether a source made of it is too deep.
+  /// Whether a source made of it would be too deep.
   ///
   /// SAFETY: reads a constant.
   @inlinable var isLowest: Bool { unsafe unconfined.level >= AnySource.greatestLevel }
 
-  /// Whether it is itself too deep.
+  /// Whether it is too deep itself.
   ///
   /// SAFETY: reads a constant.
   @inlinable var isTooDeep: Bool { unsafe unconfined.level > AnySource.greatestLevel }
 }
 
 extension Confined {
-  /// The source of a scope or a projection that is too deep.
   @usableFromInline static func absent<State: Sendable>() -> Confined where Value == Source<State> {
     Confined(storing: Source(level: AnySource.greatestLevel + 1) { _ in })
   }

@@ -1,8 +1,8 @@
-/// States of one type, first in, first out: a `SegmentedQueue` in an object, so that a backlog does not depend on the
-/// type, and is compiled once.
+/// A FIFO queue of states of one type: a `SegmentedQueue` in an object, so that `Backlog` does not depend on the type,
+/// and is compiled once.
 ///
 /// SAFETY: each queue is used for one type of state only. Only a `Backlog` has queues, and only a `Channel<State>` has
-/// a backlog, which it and its subscribers use for `State`.
+/// a backlog. The channel and its subscribers use it for `State`.
 @usableFromInline struct StateQueue {
   @usableFromInline var states: AnyStates?
   @usableFromInline var count = 0
@@ -22,19 +22,17 @@
     return unique(of: type).popFirst()
   }
 
-  /// Takes out the first state, if there is one, and appends another.
   @inlinable mutating func replaceFirst<State>(appending state: State) -> State? {
     if count == 0 { count = 1 }
     return unique(of: State.self).replaceFirst(appending: state)
   }
 
-  /// The state at an offset from the first.
   @inlinable func state<State>(at offset: Int, as type: State.Type = State.self) -> State? {
     guard let states, offset < count else { return nil }
     return unsafe unsafeDowncast(states, to: States<State>.self).queue[offset]
   }
 
-  /// Takes out the `first` states, and copies `more` states from an offset on: all of them have to be there.
+  /// Removes the `first` states, and copies `more` states from an offset on. All of them must exist.
   @inlinable mutating func take<State>(
     _ first: Int, copying more: Int, from offset: Int, into taken: inout ContiguousArray<State>
   ) {
@@ -44,7 +42,6 @@
     for offset in offset..<offset + more { taken.append(states.queue[offset]!) }
   }
 
-  /// Moves a number of the first states to the end of another queue.
   mutating func move(_ number: Int, to other: inout StateQueue) {
     let number = min(number, count)
     guard number > 0 else { return }
@@ -57,7 +54,6 @@
     other.count += number
   }
 
-  /// Drops all states.
   mutating func removeAll() {
     if count > 0 { self = StateQueue() }
   }
@@ -75,29 +71,26 @@
     return made
   }
 
-  /// All states, in order.
   func all<State>(as type: State.Type = State.self) -> [State] { (0..<count).compactMap { state(at: $0, as: type) } }
 }
 
 extension StateQueue {
-  /// The object of a `StateQueue`, whatever the type of the states.
   @usableFromInline class AnyStates {
     @usableFromInline init() {}
 
-    /// Another object for states of the same type, without any.
     func another() -> AnyStates { AnyStates() }
     func copied() -> AnyStates { AnyStates() }
     func move(_ number: Int, to other: AnyStates) {}
   }
 
   @usableFromInline final class States<State>: AnyStates {
-    /// In segments of some 4 KB.
+    /// In segments of about 4 KB.
     @usableFromInline var queue = SegmentedQueue<State>(
       segmentLength: min(256, max(1, 4_096 / max(1, MemoryLayout<State?>.stride))))
 
     @inlinable override init() { super.init() }
 
-    // Not inlined: a client has one copy of each for a type of states, and not one for each place that calls it.
+    // Not inlined, so that a client has one copy per type of state, and not one per call.
     @inline(never) @inlinable func append(_ state: State) { queue.append(state) }
 
     @inline(never) @inlinable func popFirst() -> State? { queue.popFirst() }
@@ -114,7 +107,7 @@ extension StateQueue {
       return copied
     }
 
-    /// SAFETY: the other object is of the same type, as queues between which states are moved belong to one backlog.
+    /// SAFETY: the other object has the same type, as states are moved only between queues of one backlog.
     override func move(_ number: Int, to other: AnyStates) {
       let other = unsafe unsafeDowncast(other, to: States.self)
       queue.move(number, to: &other.queue)

@@ -1,11 +1,11 @@
-/// The states of a store, each delivered once: what `states()` returns where a `StateSequence` is expected.
+/// The states of a store as a sequence. `states()` returns it if the context expects a `StateSequence`.
 ///
 ///     for await board in store.states() as StateSequence { … }
 ///
-/// It keeps the same contract (G4 to G7) as the `AsyncStream` that `states()` returns otherwise, which is a view of it:
-/// the same first element, order, buffering and end, and consumers that share one sequence share its elements. A
-/// delivery costs less than a third of what it costs through `AsyncStream`: if a store has many followers, use this
-/// one.
+/// It has the guarantees of the `AsyncStream` that `states()` otherwise returns, which is a view of it (G4 to G7): the
+/// first element, order, buffering and end. Consumers of one sequence share its elements. A delivery costs less than a
+/// third of one through `AsyncStream`, so use it if a store has many followers. In both forms, a subscriber that is
+/// behind reads up to 4 KB of states ahead, at most 31.
 public struct StateSequence<State: Sendable>: AsyncSequence, Sendable {
   public typealias Element = State
   public typealias Failure = Never
@@ -18,7 +18,7 @@ public struct StateSequence<State: Sendable>: AsyncSequence, Sendable {
 
   @inlinable public func makeAsyncIterator() -> Iterator { Iterator(subscriber) }
 
-  /// Takes the states one after the other. Iterators of one sequence share its elements.
+  /// An iterator. All iterators of one sequence share its elements.
   public struct Iterator: AsyncIteratorProtocol {
     @usableFromInline let subscriber: Subscriber
     @usableFromInline var isBehind = true
@@ -27,7 +27,7 @@ public struct StateSequence<State: Sendable>: AsyncSequence, Sendable {
       self.subscriber = subscriber
     }
 
-    /// The next state; nil once the task is cancelled, or after the last state of a store that has ended.
+    /// The next state; nil if the task is cancelled, and after the last state of a store that has ended.
     @inlinable public mutating func next() async -> State? {
       await subscriber.nextUnlessCancelled(isBehind: &isBehind)
     }
@@ -40,7 +40,7 @@ public struct StateSequence<State: Sendable>: AsyncSequence, Sendable {
 }
 
 extension AsyncStream where Element: Sendable {
-  /// The states as an `AsyncStream`.
+  /// Makes a stream of the states.
   @inlinable public init(_ states: StateSequence<Element>) {
     let subscriber = states.subscriber
     self.init {

@@ -1,22 +1,20 @@
-/// The place of one sequence in the channel of a source, for as long as the sequence is held.
+/// One sequence's subscription to the channel of a source.
 ///
-/// A consumer that is behind takes several states ahead at a time, so that many consumers do not contend for the
-/// backlog. Those states belong to the sequence, and are shared by all that iterate it. As a command, it is its own
-/// activation.
+/// A consumer that is behind takes several states at once, so that many consumers do not contend for the backlog. These
+/// states belong to the sequence, and are shared by its iterators. The subscriber is also the command that activates
+/// it.
 ///
-/// Compiled once, whatever the type of the states, except for the functions that take a state. SAFETY: its users ask
-/// only for states of its source's type: it was made for a source of them.
+/// Compiled once, except for the functions that take a state. SAFETY: its users ask only for states of its source's
+/// type, as it was made for a source of them.
 @usableFromInline final class Subscriber: Command, @unchecked Sendable {
   let source: Confined<AnySource>
-  /// Accepts commands for the source's tree.
   let queue: any CommandQueue
   /// States taken ahead. Its lock is taken before the backlog's.
   @usableFromInline let ahead = LockedValue(StatesAhead())
   @usableFromInline let cursorNumber: Int32
-  /// The effect that subscribed, if one did.
   @usableFromInline let follower: RunningEffect?
 
-  /// Has not taken its place in the order: `perform` must be called when it has, or `refuse`.
+  /// The caller must enqueue the subscriber, or call `perform` or `refuse`.
   init(
     to source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue,
     by follower: RunningEffect? = nil
@@ -28,7 +26,6 @@
     super.init()
   }
 
-  /// The caller has to enqueue it, or to refuse it.
   @usableFromInline convenience init(
     madeFor source: Confined<AnySource>, _ buffering: Buffering, through queue: any CommandQueue
   ) {
@@ -38,24 +35,19 @@
   @inlinable var cursor: Int { Int(cursorNumber) }
   @usableFromInline var channel: AnyChannel { source.channelOfSource }
 
-  /// Its place in the order has come.
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) { source(on: tree).activate(cursor) }
 
-  /// Its sequence is gone: nothing is computed for it.
+  /// Called when the sequence is gone: nothing is computed for it.
   override func performUnheld(on tree: isolated any TreeIsolation) {
     refuse()
-    // It may have been the last of several.
     if channel.isIdle { source(on: tree).detachIfIdle() }
   }
 
-  /// Its place in the order will not come.
+  /// Ends the subscription, as its place in the order will not come.
   @usableFromInline func refuse() { channel.refuse(cursor) }
 
   // MARK: Reading
 
-  /// The next state; nil after the last.
-  ///
-  /// - Parameter observer: The observer whose task is the current one.
   @inlinable func next<State: Sendable>(
     isolation: isolated (any Actor)? = #isolation, for observer: RunningEffect? = nil
   ) async -> State? {
@@ -70,8 +62,8 @@
 
   /// Like `next`, for a consumer whose cancellation ends the sequence.
   ///
-  /// - Parameter isBehind: Whether the consumer may find a state without waiting, as far as it knows: one that had to
-  ///   wait for the last state waits for the next at once, and saves a look at the backlog.
+  /// - Parameter isBehind: Whether a state may be available. A consumer that had to wait for the last state waits for
+  ///   the next without looking at the backlog first.
   @inlinable func nextUnlessCancelled<State: Sendable>(
     isolation: isolated (any Actor)? = #isolation, isBehind: inout Bool
   ) async -> State? {
@@ -87,7 +79,7 @@
     return await waitUnlessCancelled(isBehind: &isBehind)
   }
 
-  /// Not inlined: a loop has one such wait, and several loops may have states of one type.
+  /// Not inlined, so that all loops over one type of state share it.
   @inline(never) @inlinable func waitUnlessCancelled<State: Sendable>(
     isolation: isolated (any Actor)? = #isolation, isBehind: inout Bool
   ) async -> State? {
@@ -98,9 +90,7 @@
     }
   }
 
-  /// What there is to read now.
   @inline(never) @inlinable func take<State>() -> Backlog.Taken<State> {
-    // Mostly, this is enough.
     if let state: State = ahead.withLock({ $0.popFirst() }) { return .state(state) }
     return takeAhead { [cursor] backlog, ahead, garbage in
       backlog.takeAhead(cursor, limit: StatesAhead.limit(of: State.self), into: &ahead, garbage: &garbage)
@@ -124,7 +114,6 @@
     }
   }
 
-  /// If the current task does an effect's work, the effect waits until a state is handed over.
   @usableFromInline func beginPause(of observer: RunningEffect?, as consumer: AnyWaiter) -> RunningEffect.Pause? {
     guard let effect = follower ?? observer, effect.isHere else { return nil }
     return channel.beginPause(of: effect, for: queue.hosts(effect) ? .states : .elements, at: cursor, as: consumer)
@@ -134,12 +123,12 @@
     takeAhead { [cursor] backlog, _, garbage in backlog.takeOrWait(cursor, waiter, garbage: &garbage) }
   }
 
-  /// Takes a state that is there, or asks the backlog; one consumer at a time, so that each sees its states in order.
+  /// Pops a state taken ahead, or asks the backlog. One consumer at a time, so that each sees its states in order.
   @inlinable func takeAhead<State>(
     _ ask: (inout Backlog, inout StatesAhead, inout Backlog.Garbage) -> Backlog.Taken<State>
   ) -> Backlog.Taken<State> {
     let channel = channel
-    // What it holds is released outside the locks.
+    // Released outside the locks.
     var garbage = Backlog.Garbage()
     let (taken, isToTrim) = ahead.withLock { ahead in
       if let state: State = ahead.popFirst() { return (Backlog.Taken.state(state), false) }
@@ -164,7 +153,6 @@
     if channel.remove(cursor) { detach() }
   }
 
-  /// Makes sure that nothing is computed for a source that has no subscribers.
   private func detach() {
     _ = queue.enqueue { [source] tree in source(on: tree).detachIfIdle() }
   }

@@ -1,16 +1,17 @@
 extension StoreType {
-  /// Sends the actions of a sequence, one after the other, until it ends: the next one is requested when the previous
-  /// one has been committed.
+  /// Sends the actions of a sequence one after the other, each after the commit of the one before it, until the
+  /// sequence ends.
   ///
   ///     try await store.send(contentsOf: socket.messages.map(RoomAction.received))
   ///
-  /// The sequence is read in a child task of the caller's, which is cancelled with the caller, and when the store ends.
-  /// After that no action is sent; but a sequence that neither yields one nor checks for cancellation is still awaited.
+  /// A child task of the caller's reads the sequence. When the caller is cancelled or the store ends, it is cancelled,
+  /// and no more actions are sent. A sequence that neither yields an action nor checks for cancellation is still
+  /// awaited.
   ///
-  /// - Throws: What the sequence throws; `CancellationError` when the caller is cancelled; `StoreError.terminated` when
-  ///   the store ends, even while the sequence yields nothing; what `send` throws for an action that a projection or
-  ///   middleware does not accept, and, where the store follows a log, for the one that waits for that when the caller
-  ///   is cancelled. What was sent before is committed.
+  /// - Throws: The sequence's own error; `CancellationError` if the caller is cancelled; `StoreError.terminated` when
+  ///   the store ends, even while the sequence yields nothing; and the errors of `send`, such as `.unmapped` and
+  ///   `.rejected`. If the store follows a log, a cancelled caller gets the error of the action that waits for the log.
+  ///   Actions sent before are committed.
   @inlinable public func send<Actions: AsyncSequence & Sendable>(
     contentsOf actions: Actions, isolation: isolated (any Actor)? = #isolation
   ) async throws where Actions.Element == Action {

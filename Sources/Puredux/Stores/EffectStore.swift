@@ -1,6 +1,6 @@
 extension EffectContext {
-  /// Work that asks its store: it is given a proxy of the interceptor's store, with its state. What it dispatches and
-  /// sends belongs to the effect, as what it does through a `Dispatch` (G8).
+  /// Work that reads and writes through a proxy of the interceptor's store. Actions that it dispatches, sends or
+  /// performs belong to the effect, like those of a `Dispatch` (G8).
   ///
   ///     .effects { action, context in
   ///       guard case .checkOut = action else { return nil }
@@ -11,10 +11,11 @@ extension EffectContext {
   ///       }.id("checkout", .first)
   ///     }
   ///
-  /// Its actions go to the store that the action was given to: the interceptor's own, or one below it. Of a lifted
-  /// interceptor the state is the part's, which may be absent later (`StoreError.stateUnavailable`), and the actions
-  /// are mapped. `send` throws `StoreError.terminated` once the effect is cancelled by its id or the state, or its
-  /// store has ended.
+  /// Its actions go to the store that the action was given to: the interceptor's own, or one below it. In a lifted
+  /// interceptor, the state is the part's and the actions are mapped; if the part is absent, reading it throws
+  /// `StoreError.stateUnavailable`.
+  ///
+  /// `send` throws `StoreError.terminated` once the effect is cancelled by its id or the state, or its store has ended.
   public func run(_ work: @escaping @Sendable (Store<State, Action>) async throws -> Void) -> Effect<Action> {
     let states = commit.publishing()
     return .run { dispatch in

@@ -1,9 +1,8 @@
 /// The states of a store that its directory keeps open: the result of `StoreDirectory.states(of:)`.
 ///
-/// The directory keeps the store open for as long as the sequence, or an iterator of it, is held. Even if the sequence
-/// is still held, it lets go of the store at the end of the sequence, which is the store's own end (G7), and when the
-/// consumer is cancelled. The store's idle time begins then. Elements, buffering, cancellation and cost are those of a
-/// `StateSequence`: iterators of one sequence share its elements.
+/// The directory keeps the store open while the sequence, or an iterator of it, is held. The sequence releases the
+/// store at its end, which is the store's own (G7), or when the consumer is cancelled. The store's idle time begins
+/// then. Elements, buffering, cancellation and cost are those of a `StateSequence`.
 public struct HeldStates<State: Sendable>: AsyncSequence, Sendable {
   public typealias Element = State
   public typealias Failure = Never
@@ -43,7 +42,6 @@ public struct HeldStates<State: Sendable>: AsyncSequence, Sendable {
     }
   }
 
-  /// Holds the store for as long as somebody holds this object, or until the end of the sequence.
   @usableFromInline final class Hold: Sendable {
     private let handle: LockedValue<(any Sendable)?>
 

@@ -1,20 +1,20 @@
-/// A store that owns its state: a root store or a child store. Unlike a proxy, it keeps its state alive, can be shut
-/// down, and can have child stores.
+/// A store that owns its state: a root store or a child store. It keeps its state alive, can be shut down, and can have
+/// child stores.
 public protocol OwningStore<State, Action>: Actor, StoreType, StoreParent {
-  /// The state after everything that was requested of the tree before. After a shutdown, the store's own part of it is
-  /// the last there was; a parent's part still changes.
+  /// The state after everything that was requested of the tree before. After a shutdown, the store's own part no longer
+  /// changes, but a parent's part still does.
   nonisolated var state: State { get async }
 }
 
 extension OwningStore {
-  /// A weak proxy of this store: it does not keep the store alive.
+  /// A weak proxy of this store.
   @inlinable public nonisolated func store() -> Store<State, Action> { anchor.core.proxy }
 
-  /// The state after everything that was requested of the tree before. It does not throw: after a shutdown, the store's
-  /// own part of it is the last there was; a parent's part still changes.
+  /// The state after everything that was requested of the tree before. Does not throw. After a shutdown, the store's
+  /// own part no longer changes, but a parent's part still does.
   @inlinable public nonisolated var state: State {
     get async {
-      // Holds the store while the read waits: a user's type may have let go of it by then.
+      // Holds the store during the read: a user's type may have released it by then.
       let anchor = anchor
       let state = await anchor.core.state
       withExtendedLifetime(anchor) {}
@@ -22,43 +22,52 @@ extension OwningStore {
     }
   }
 
-  /// Returns when nothing is left to do until something new is requested or time advances: nothing waits in the tree,
-  /// and every task of this store and of those below it sleeps on the store's clock or waits for a state of the tree.
-  /// For tests with a clock that is advanced by hand, without yielding and hoping:
+  /// Returns when no work is left until something new is requested or time advances (G8). Then nothing waits in the
+  /// tree, and every task of this store and of those below it is at rest. For tests with a clock that is advanced by
+  /// hand:
   ///
   ///     store.dispatch(.typed("swift"))
   ///     await store.settled()              // The debounce sleeps.
   ///     clock.advance(by: .milliseconds(300))
-  ///     await store.settled()              // What was found has been committed.
+  ///     await store.settled()              // The result is committed.
   ///
-  /// What counts as sleep is a delay, a debounce, a throttle, the time before a retry, and `Dispatch.sleep(for:)`,
-  /// until its time has come by the clock; what counts as waiting for a state is an observer or an effect that waits in
-  /// a sequence it subscribed itself, in its own task and not in a child task. Sleep on a `ManualClock`, a wait at a
-  /// `Gate` and one for a `Subject` of `PureduxTesting` count, too. An effect that waits for anything else runs. A task
-  /// at rest counts as rest for its child tasks as well. A cancelled caller, or one that is part of an effect of the same
-  /// tree, does not wait for tasks.
+  /// A task is at rest while it:
+  ///
+  /// - sleeps on the store's clock until a time that has not come: a delay, a debounce, a throttle, the time before a
+  ///   retry, or `Dispatch.sleep(for:)`;
+  /// - waits for the next state of an observer;
+  /// - waits, in its own task and not in a child task, for the next element of a sequence that it subscribed itself: of
+  ///   states, in both forms, or of a history's commits;
+  /// - waits in the same way in `first(where:within:)` or `firstAction(matching:within:)`;
+  /// - sleeps on a `ManualClock`, waits at a `Gate`, or waits for the next element of a `Subject` (`PureduxTesting`).
+  ///
+  /// The states, commits and actions may be those of another tree. Elements that another tree is about to deliver are
+  /// not awaited. With a time limit (`within:`, `timeout`), a task is at rest only until that time has come.
+  ///
+  /// A task at rest counts as rest for its child tasks as well. Any other wait counts as running. A caller that is
+  /// cancelled, or part of an effect of the same tree, does not wait for tasks.
   @inlinable public func settled(isolation: isolated (any Actor)? = #isolation) async {
     await anchor.core.settled(isolation: isolation)
   }
 
-  /// Ends this store and all stores below it: accepts no more actions, commits those accepted, ends every sequence
-  /// after its last state, cancels the tasks of these stores or awaits them, and returns when none of those tasks is
-  /// left. If it is a child store, the rest of the tree goes on.
+  /// Ends this store and all stores below it, and returns when none of their tasks is left. The rest of the tree goes
+  /// on.
   ///
-  /// Call it from a service's graceful shutdown. Calling it again waits for the same end, and can cancel what an
-  /// earlier call still awaits. If the calling task is cancelled, so are the interceptor's tasks.
+  /// These stores accept no more actions and commit those already accepted. Every sequence ends after its last state.
+  /// Tasks are cancelled or awaited, as `interceptors` says; if the caller is cancelled, so are they. Another call
+  /// waits for the same end, and can cancel tasks that an earlier call still awaits. If the tree follows a log, a store
+  /// waits until its accepted actions are committed, and the root store at most for `LogOptions.endingLimit`.
   ///
-  /// An interceptor or an observer may call it, also for its own store. It then waits for no task of its own tree, and at
-  /// most five seconds for the tasks of another tree (G10). A *detached* task does not tell which interceptor started
-  /// it: an interceptor that awaits one which shuts down its store waits forever. Call `shutdown` in the interceptor
-  /// itself or in a `Task`, or do not await the detached one.
+  /// Call it from a service's graceful shutdown. An interceptor or an observer may also call it, even for its own
+  /// store. It then waits for no task of its own tree, and at most five seconds for the tasks of another tree (G10).
   ///
-  /// A store that follows a log waits for what it has accepted to be committed, as the contract says of G9.
+  /// A *detached* task does not tell which interceptor started it. An interceptor that awaits a detached task which
+  /// shuts down its store waits forever. Call `shutdown` in the interceptor itself or in a `Task`, or do not await the
+  /// detached task.
   ///
   /// - Parameters:
-  ///   - interceptors: What becomes of the tasks that still run.
-  ///   - clock: Measures the time of `.finish(within:)`. If it cannot sleep and throws, a `ContinuousClock` replaces
-  ///     it.
+  ///   - interceptors: Whether tasks that still run are cancelled or awaited.
+  ///   - clock: Measures the time of `.finish(within:)`. If its sleep throws, a `ContinuousClock` replaces it.
   ///   - isolation: The caller's actor.
   @inlinable public func shutdown(
     interceptors: InterceptorShutdown = .cancel, clock: some Clock<Duration> = ContinuousClock(),
@@ -68,12 +77,22 @@ extension OwningStore {
   }
 }
 
-/// What happens to the tasks of interceptors and observers that still run when a store is shut down.
+/// What happens to tasks of interceptors and observers that still run when a store is shut down.
 public enum InterceptorShutdown: Sendable, Equatable {
-  /// They are cancelled, and awaited.
+  /// The tasks are cancelled, and awaited.
   case cancel
-  /// They are awaited, and cancelled if they take longer. Until the last of them has ended, what the store's own
-  /// effects dispatch or send to it counts: it is committed and has its effects. All others get `.terminated`. A time
-  /// of zero or less cancels them at once; more than a hundred years counts as a hundred years.
+  /// The tasks are awaited, and cancelled when the time is over. Until the last has ended, actions that effects of the
+  /// store and of those below it dispatch or send are committed and delivered, and have their effects. All other
+  /// callers get `.terminated`. So do closures that the tree calls, unless the effect's own `send` called them. Then
+  /// the sequences end. A time of zero or less cancels at once; more than a hundred years counts as a hundred years.
+  ///
+  /// Some tasks are not awaited before the sequences end:
+  ///
+  /// - An effect that waits, in its own task and not in a child task, for the next state or commit of its own tree. It
+  ///   must have subscribed the sequence itself. It sees the sequence's end, and its later actions are refused.
+  /// - An effect that waits in this way for states of a store above the one that finishes. These states do not end, so
+  ///   the effect is cancelled when everything else has ended. Its action for a state published at that moment is
+  ///   refused.
+  /// - Observers.
   case finish(within: Duration)
 }

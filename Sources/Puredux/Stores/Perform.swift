@@ -1,22 +1,32 @@
 extension StoreType {
-  /// Gives the store an action, and returns when its effects have ended: those that interceptors have for it, those of
-  /// the actions that they dispatch or send through what they are given, and so on (G8). Where there are none, it does
-  /// what `send` does.
+  /// Gives the store an action, and returns when its effects have ended (G8). These are the effects that interceptors
+  /// have for the action, those of the actions that they dispatch or send, and so on. Without effects, it is `send`.
   ///
   ///     .refreshable { try? await store.perform(.refresh) }
   ///
   /// When it returns, the effects have left their ids: an effect of the next action meets none of them.
   ///
-  /// If the calling task is cancelled, these effects are cancelled, as of that place in the order, and none begins any
-  /// more; it returns when they have ended, or at once if the action still waits for a log. Effects of the state, and
-  /// what interceptors themselves dispatch, belong to nobody's action, and are neither waited for nor cancelled. An
-  /// effect may perform an action in its turn, and then waits for the effects of that one alone; it waits for ever if
-  /// one of these waits, in turn under one id, for the performing one.
+  /// If the calling task is cancelled, these effects are cancelled at that place in the order, and no more of them
+  /// begin. The call returns when they have ended, or at once if the action still waits for a log. Effects of the
+  /// state, and actions that an interceptor itself dispatches, belong to no action: they are neither awaited nor
+  /// cancelled.
   ///
-  /// The actions and effects that belong to it cost what those with an id do. For any other effect, the tree only looks
-  /// whether the commit that it results from belongs to a call of this.
+  /// An effect may perform an action:
   ///
-  /// - Throws: As `send`.
+  /// - It waits for the effects of that action alone. It waits forever if one of these waits, in turn under one id, for
+  ///   the performing effect.
+  /// - If it is cancelled, these effects are cancelled from the next place in the order on. A commit that cancels the
+  ///   caller of its own action still has all of its effects until then.
+  /// - If the action was given to a store of its own tree, the performing effect is at rest (`settled`) while these
+  ///   effects are.
+  ///
+  /// `settled` looks at the effects of its own store and of those below it. It does not wait for the effects of an
+  /// action that is performed on a store above.
+  ///
+  /// Cost: an action or effect of the call costs as much as an effect with an id. For any other effect, the tree only
+  /// checks whether its commit belongs to such a call.
+  ///
+  /// - Throws: The errors of `send`.
   public func perform(
     _ action: Action, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
@@ -33,16 +43,16 @@ extension Route {
     let outcome: Result<Void, StoreError> = await withTaskCancellationHandler {
       let outcome = await Self.commit(by: commit, of: awaitedWork, on: node, by: effect, isolation: isolation)
       awaitedWork.leave()
-      // The action may be committed when the log is back, or has been withdrawn: there is nothing to wait for.
+      // Not awaited: the action may be committed when the log is back, or has been withdrawn.
       switch outcome {
       case .failure(.outcomeUnknown), .failure(.withdrawn): return outcome
       case .failure, .success: break
       }
-      // The effects of another tree are not looked at where this one's are.
+      // Only an effect of this tree counts as resting while it waits here.
       await awaitedWork.untilOver(of: RunningEffect.ofThisTask.flatMap { node.hosts($0) ? $0 : nil })
       return outcome
     } onCancel: {
-      // In its place in the order: a commit that cancels the caller still has all of its own effects.
+      // At its place in the order: a commit that cancels the caller still has all of its own effects.
       node.place(
         .closure { _ in
           awaitedWork.cancel()
@@ -52,7 +62,6 @@ extension Route {
     try outcome.get()
   }
 
-  /// A closure that commits an action in its turn, and the effect that gives the action, if one does.
   func prepared(_ action: Action) throws(StoreError) -> (ActionCommit, by: RunningEffect?) {
     switch target {
     case .direct(let node): (node.commit(of: action), nil)

@@ -1,23 +1,22 @@
 extension RootStore {
-  /// Figures of the tree: a snapshot, taken between two commits, without first performing what waits.
+  /// Figures of the tree: a snapshot between two commits, without first performing pending requests. After the end,
+  /// these are the figures at the end.
   ///
-  /// It needs no bookkeeping: it costs something only when it is read. It looks at every followed source and at every
-  /// subscription once. After the end, it returns the figures at the end.
+  /// Only reading costs anything: each followed source and each subscription is visited once.
   @inlinable public nonisolated var statistics: StoreStatistics {
     get async { await core.node.tree.statistics(of: core.source.map { $0 }) }
   }
 }
 
 extension Tree {
-  /// Of a store that the caller holds.
   @usableFromInline func statistics(
     of source: Confined<AnySource>, isolation: isolated (any Actor)? = #isolation
   ) async -> StoreStatistics {
     await statistics(of: source, unlessEnded: nil)!
   }
 
-  /// - Parameter node: That of a store that the caller does not hold: nil if it has ended. This is looked at on the
-  ///   executor, as what a store has may be dropped elsewhere when it has ended.
+  /// - Parameter node: Node of a store that the caller does not hold; nil is returned if it has ended. Checked on the
+  ///   executor, because an ended store's parts may be released elsewhere.
   func statistics(
     of source: Confined<AnySource>, unlessEnded node: StoreNode<Action>?,
     isolation: isolated (any Actor)? = #isolation
@@ -25,7 +24,6 @@ extension Tree {
     announceVisit()
     switch await statisticsNow(of: source, unlessEnded: node) {
     case .done(let statistics): return statistics
-    // The visit does not throw.
     case .pending(let request): return try! await request.value()
     }
   }

@@ -1,11 +1,11 @@
 extension Sequence {
-  /// Sends the actions of a history to a store, in order: a new one with the same reducers, whose initial state is the
-  /// `stateBefore` of the first entry, goes through the same states.
+  /// Sends the actions of a history to a store, in order. A new store with the same reducers, whose initial state is
+  /// the first entry's `stateBefore`, goes through the same states.
   ///
-  /// The store should have no middleware and no interceptor: the actions are those that middleware passed on, and they
-  /// include those that an interceptor dispatched.
+  /// The store should have no middleware and no interceptor: the history has the actions that middleware passed on,
+  /// including those that an interceptor dispatched.
   ///
-  /// - Throws: What the store's `send` throws.
+  /// - Throws: The errors of the store's `send`.
   public func replay<State, Action>(
     into store: some ActionHandler<Action>, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) where Element == History<State, Action>.Entry {

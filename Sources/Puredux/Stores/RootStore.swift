@@ -1,4 +1,4 @@
-/// The store at the root of a tree: an actor that owns the state that everything below it is composed with.
+/// The store at the root of a tree: an actor that owns the state that all child stores compose theirs with.
 ///
 ///     let root = RootStore<Int, CounterAction>(initialState: 0) { count, action in
 ///       switch action {
@@ -9,22 +9,23 @@
 ///     root.dispatch(.increment)
 ///     for await count in root.states() { print(count) }
 ///
-/// It runs for as long as it or one of its child stores is held; proxies do not count. When it is released, what was
-/// accepted is still committed, its sequences end after their last state, and its interceptor's tasks are cancelled.
-/// `shutdown` ends it at once and waits, and can let the tasks finish first; `withStore` ties all of this to a scope.
+/// The store lives as long as it or one of its child stores is held; proxies do not hold it. When it is released,
+/// accepted actions are still committed, its sequences end after their last state, and its interceptor's tasks are
+/// cancelled. `shutdown` ends it at once and waits, and can let the tasks finish first. `withStore` ties its life to a
+/// scope.
 public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   @usableFromInline package nonisolated let core: StoreCore<State, Action>
 
   /// - Parameters:
   ///   - initialState: The state before the first action.
-  ///   - options: Where and how the tree runs, its clock, and where failed effects are reported.
-  ///   - interceptor: The side effects of every action of the tree: async, a task for each action.
-  ///   - interceptors: Interceptors, asked after `interceptor` in their order, each for the actions that it selects. An
-  ///     array of them becomes one by `Interceptor(combining:)`.
-  ///   - middleware: Wraps every action of the tree, behind the middleware of child stores.
+  ///   - options: How the tree runs: executor, priority, clock, reports and instrument.
+  ///   - interceptor: The side effects of every action of the tree: async, one task for each action.
+  ///   - interceptors: Called after `interceptor`, in their order, each for the actions that it selects. For an array,
+  ///     use `Interceptor(combining:)`.
+  ///   - middleware: Wraps every action of the tree, after the middleware of child stores.
   ///   - emits: Which commits the store publishes.
-  ///   - history: Where the store keeps what each of its reducers did.
-  ///   - reducer: Changes the state according to an action. It runs on the tree's executor; it may dispatch.
+  ///   - history: Records the changes of each reducer.
+  ///   - reducer: Changes the state according to an action. Runs on the tree's executor; may dispatch.
   @inlinable public init(
     initialState: State, options: StoreOptions = .none,
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
@@ -51,7 +52,6 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
         root: initialState, reducers: reducers, middleware: middleware, emission: emits, history: history))
   }
 
-  /// The initializer that all others call.
   @inlinable init(
     _ options: StoreOptions, trunk: EffectRunner? = nil, interceptor: Interceptor<State, Action>?,
     features: StoreFeatures<State, State, Action>
@@ -75,19 +75,19 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   @inlinable @discardableResult
   public nonisolated func dispatch(_ action: Action) -> DispatchResult { core.node.dispatch(action) }
 
-  /// Sets the tree's interceptor, replacing the previous one. It is given the actions that come later in the order
-  /// (G1).
+  /// Replaces the tree's interceptor. The new one gets the actions that come later in the order (G1). Effects of the
+  /// state end with the replaced interceptor. Its other effects end by themselves, by their ids, or with their store.
   @inlinable public nonisolated func interceptActions(with interceptor: Interceptor<State, Action>) {
     core.intercept(with: interceptor)
   }
 
-  /// Sets the tree's interceptor to a closure that runs for every action.
+  /// Replaces the tree's interceptor by a closure that runs for every action.
   @inlinable public nonisolated func interceptActions(
     with interceptor: @escaping @Sendable (Action, Dispatch<Action>) async -> Void
   ) {
     core.intercept(with: Interceptor(interceptor))
   }
 
-  // Not inlined: there would be a copy of it in each place where a client may let go of the store.
+  // Not inlined: otherwise each place where a client may release the store would have a copy.
   @inline(never) deinit { core.release() }
 }

@@ -1,8 +1,7 @@
 /// How the actions of a proxy reach its tree: unchanged, or through a projection.
 ///
-/// This could be an enumeration with two payloads, but the optimizer sees through a cast to the node behind it, and
-/// then counts no references when sending. SAFETY: `isDirect` is set together with the object, by the two initializers,
-/// and neither changes.
+/// Not an enumeration with two payloads: the optimizer sees through the cast to the node behind it, so sending counts
+/// no references. SAFETY: `isDirect` is set together with the object, by the two initializers, and neither changes.
 @usableFromInline @safe struct Route<Action: Sendable>: Sendable {
   @usableFromInline enum Target {
     case direct(StoreNode<Action>)
@@ -40,7 +39,7 @@ extension Route {
   @inline(never) @inlinable func subscribe(to source: Confined<AnySource>, _ buffering: Buffering) -> Subscriber {
     let isEnqueued: Bool
     let subscriber = Subscriber(madeFor: source, buffering, through: node)
-    // On the node itself, `enqueue` is specialized.
+    // `enqueue` is specialized when called on the node itself.
     switch target {
     case .direct(let node): isEnqueued = node.enqueue(subscriber)
     case .mapped(let actions): isEnqueued = actions.node.enqueue(subscriber)
@@ -49,7 +48,6 @@ extension Route {
     return subscriber
   }
 
-  /// A route for actions that are mapped to this one's.
   @inlinable func map<Projected: Sendable>(_ transform: @escaping @Sendable (Projected) -> Action?)
     -> Route<Projected>.Mapped
   {
@@ -81,7 +79,6 @@ extension Route {
 }
 
 extension Route {
-  /// The route of a store, scope or projection that is too deep.
   @usableFromInline func tooDeep<Other: Sendable>() -> Route<Other> {
     Route<Other>(
       Route<Other>.Mapped(node: node.isTooDeep ? node : node.makeTooDeepView(), effect: nil) { _ in
@@ -93,10 +90,8 @@ extension Route {
       })
   }
 
-  /// Makes the commit of an action that no effect gives the store. Nil if a projection maps it to nothing.
   @usableFromInline func commit(of action: Action) -> ActionCommit? { try? prepared(action).0 }
 
-  /// Watches the actions as they are committed. Nil for a projection: its actions are not the tree's.
   var commitWatch: CommitWatch<Action>? {
     switch target {
     case .direct(let node): CommitWatch(of: node)
@@ -104,7 +99,6 @@ extension Route {
     }
   }
 
-  /// Makes the `Dispatch` that an effect is given.
   @usableFromInline func dispatch(by effect: RunningEffect, _ revocation: Revocation) -> Dispatch<Action> {
     switch target {
     case .direct(let node): Dispatch(.effect(node, effect, revocation))
@@ -120,7 +114,6 @@ extension Route {
     }
   }
 
-  /// A route for what an effect does. Nil if there is no store any more.
   @usableFromInline init?(of dispatch: Dispatch<Action>) {
     guard let node = dispatch.node else { return nil }
     self.init(
@@ -154,22 +147,19 @@ extension Route.Mapped {
 }
 
 extension Route {
-  /// The actions of a projection. In closures, which are specialized where they are made.
+  /// The actions of a projection. Closures, so that they are specialized where they are made.
   @usableFromInline final class Mapped: Sendable {
     @usableFromInline let node: any AnyStoreNode
-    /// The effect whose route this is, if any.
     @usableFromInline let effect: RunningEffect?
-    /// The store, if it is given the actions as they are.
     let recipient: StoreNode<Action>?
-    /// Watches the actions, although no store is given them in this form.
+    /// Watches the actions, although no store takes them in this form.
     let commitWatch: CommitWatch<Action>?
     @usableFromInline let dispatch: @Sendable (Action) -> DispatchResult
     @usableFromInline let send: @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void
-    /// Maps an action at once, and returns a closure that commits it on the executor.
     @usableFromInline let prepare: @Sendable (Action) throws(StoreError) -> ActionCommit
 
-    /// Not inlined: otherwise the action would be written to memory, to be passed by its address, before every
-    /// dispatch, also where it is passed otherwise.
+    /// Not inlined: the closure takes the action by address, so inlined code would write it to memory before every
+    /// dispatch, even a direct one.
     @inline(never) @inlinable func dispatchMapped(_ action: Action) -> DispatchResult { dispatch(action) }
 
     @usableFromInline init(
@@ -192,7 +182,6 @@ extension Route {
 
 /// Passes each committed action that passes a store to a closure, until the closure returns true.
 @usableFromInline struct CommitWatch<Action: Sendable>: Sendable {
-  /// False if the store is closed.
   let begin: @Sendable (_ number: ObjectIdentifier, _ isOver: @escaping @Sendable (Action) -> Bool) -> Bool
   let end: @Sendable (_ number: ObjectIdentifier) -> Void
 
@@ -201,7 +190,6 @@ extension Route {
     end = { node.tree.stopWatching(as: $0) }
   }
 
-  /// Watches those of the store's actions that can be transformed into actions of another type.
   init<Other: Sendable>(_ other: CommitWatch<Other>, _ transform: @escaping @Sendable (Other) -> Action?) {
     begin = { number, isOver in other.begin(number) { transform($0).map(isOver) ?? false } }
     end = other.end
@@ -209,8 +197,8 @@ extension Route {
 }
 
 extension Store {
-  /// A projection whose actions are those of this store in another form, so that callers can wait for them. It refuses
-  /// every action while `refusal` returns an error.
+  /// A projection whose actions are those of this store in another form, so that callers can wait for them. While
+  /// `refusal` returns an error, it refuses every action.
   package func scripted<ScriptedState: Sendable, ScriptedAction: Sendable>(
     action toAction: @escaping @Sendable (ScriptedAction) -> Action,
     from fromAction: @escaping @Sendable (Action) -> ScriptedAction?,
@@ -234,7 +222,6 @@ extension Store {
 }
 
 extension StoreError {
-  /// The result of `dispatch` for an action whose `send` throws this error.
   fileprivate var dispatchResult: DispatchResult {
     switch self {
     case .unmapped: .unmapped

@@ -1,5 +1,5 @@
 extension StoreType {
-  /// Gives the store an action, and returns after its commit, as `send(_:)`, unless that takes longer than a limit.
+  /// Gives the store an action, and returns after its commit, like `send(_:)`, but gives up after a time limit.
   ///
   ///     do {
   ///       try await board.send(.rename("Plans"), within: .seconds(2))
@@ -9,26 +9,25 @@ extension StoreType {
   ///       // It may be committed, maybe later.
   ///     }
   ///
-  /// A store that follows no log commits the action in its turn, and so only the wait for that counts. What the tree
-  /// does at the moment, such as a reducer that takes its time, is waited for in any case.
+  /// Without a log, the action is committed in its turn, so the limit covers only the wait for that turn. A reducer
+  /// that is running is always awaited.
   ///
   /// - Parameters:
-  ///   - action: What the store is given.
-  ///   - limit: Measured by the clock that the store is made with. With zero or less the action is committed if nothing
-  ///     is before it and the store follows no log, and withdrawn otherwise. More than a hundred years count as a
-  ///     hundred years.
+  ///   - action: The action to commit.
+  ///   - limit: Measured by the store's clock. With zero or less, the action is committed if nothing is before it and
+  ///     the store follows no log, and withdrawn otherwise. More than a hundred years counts as a hundred years.
   ///   - isolation: The caller's actor.
-  /// - Throws: `StoreError.withdrawn` if the time was over before the action's turn, or before the log that the store
-  ///   follows has been given it: it changes nothing. `.outcomeUnknown` if the log has: it may be committed. Everything
-  ///   else as `send(_:)`.
+  /// - Throws: `StoreError.withdrawn` if the limit was over before the action's turn, or before the store's log
+  ///   received it: the action changes nothing. `.outcomeUnknown` if the log received it: the action may be committed.
+  ///   Otherwise the errors of `send(_:)`.
   public func send(
     _ action: Action, within limit: Duration, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
     try await store().route.send(action, within: limit, isolation: isolation) { _ in }
   }
 
-  /// As `send(_:within:)`, and reads the state right after that very commit, as `send(_:reading:)`. The closure is not
-  /// called where the action was given up.
+  /// Like `send(_:within:)`, and reads the state right after that commit, like `send(_:reading:)`. The closure is not
+  /// called if the action was given up.
   public func send<Result: Sendable>(
     _ action: Action, within limit: Duration, isolation: isolated (any Actor)? = #isolation,
     reading: @escaping @Sendable (State) -> Result

@@ -1,5 +1,4 @@
-/// A light proxy of a root or child store, of a part of its state, or of a part of its actions: pass it wherever it is
-/// needed.
+/// A light proxy of a root or child store, of a part of its state, or of a part of its actions.
 ///
 /// It never keeps its store alive. Once the store is shut down or released, `dispatch` returns `.terminated`, `send`
 /// and `state` throw, and `states()` ends. Copies of a scope share one computation per commit.
@@ -23,9 +22,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
-  /// Gives the store an action and returns after its commit, straight from the caller's actor and back to it.
-  ///
-  /// - Throws: What `ActionHandler.send(_:)` does.
+  /// Like `ActionHandler.send(_:)`, straight from the caller's actor and back to it, with the same errors.
   @inline(__always) @inlinable
   public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
     switch route.target {
@@ -34,9 +31,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
-  /// Sends an action and reads the state right after that very commit, straight from the caller's actor and back to it.
-  ///
-  /// - Throws: What `StoreType.send(_:reading:)` does.
+  /// Like `StoreType.send(_:reading:)`, straight from the caller's actor and back to it, with the same errors.
   @inline(__always) @inlinable public func send<Result: Sendable>(
     _ action: Action, isolation: isolated (any Actor)? = #isolation,
     reading: @escaping @Sendable (State) -> Result
@@ -90,7 +85,6 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
-  /// Commits an action in its turn, and then reads the state.
   @usableFromInline func pendingRead<Result: Sendable>(
     _ reading: @escaping @Sendable (State) -> Result, after commit: @escaping ActionCommit
   ) -> PendingRequest<Result?> {
@@ -117,7 +111,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     AsyncStream(states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating) as StateSequence)
   }
 
-  /// Like the other `states()`, which is a view of this one: the sequence itself costs less than an `AsyncStream`.
+  /// The sequence behind the other `states()`; it costs less than an `AsyncStream`.
   @_disfavoredOverload @inlinable public func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<State> = .neverEqual
@@ -125,16 +119,16 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     StateSequence(route.subscribe(to: source.removingDuplicates(equating).map { $0 }, Buffering(bufferingPolicy)))
   }
 
-  /// A proxy whose state is a part of this store's, or a view of it. Actions go to this store.
+  /// A proxy of a part or view of this store's state. Actions go to this store.
   ///
-  /// The transform runs on the tree's executor, once per commit for all subscribers of the scope and its copies, and
-  /// not at all while there are none.
+  /// The transform runs on the tree's executor, once per commit for all subscribers of the scope and its copies, if
+  /// any.
   @inlinable
   public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
     view { $0.scope { .some(transform($0)) } }
   }
 
-  /// A proxy whose state is a part of this store's that may be absent.
+  /// A proxy of a part of this store's state that may be absent.
   ///
   /// While the transform returns nil, its sequences deliver nothing, `state` throws `StoreError.stateUnavailable`, and
   /// actions are accepted as usual.
@@ -144,28 +138,21 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     view { $0.scope(transform) }
   }
 
-  /// A proxy whose state is computed by a selector from this store's.
-  ///
-  /// Proxies of one store by the same selector share one computation per commit.
+  /// A proxy whose state a selector computes from this store's. Proxies of one store by the same selector share one
+  /// computation per commit.
   @inlinable
   public func scope<Value: Sendable>(selecting selector: StateSelector<State, Value>) -> Store<Value, Action> {
     view { $0.select(selector) }
   }
 
-  /// A proxy whose state is the value of a key in a collection of this store's state; nil while there is none. A commit
-  /// costs the followers of the keys that it writes, and nothing of the others.
+  /// A proxy of a key's value in a collection of this store's state, like `StoreType.scope(to:at:)`.
   @inlinable public func scope<Key: Hashable & Sendable, Value: Sendable>(
     to keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
   ) -> Store<Value?, Action> {
     view { $0.select(StateSelector(keyPath)).value(at: key) }
   }
 
-  /// A proxy with other actions and another state. An action that maps to nothing is given to no store: `dispatch`
-  /// returns `.unmapped`, `send` throws `StoreError.unmapped`.
-  ///
-  /// - Parameters:
-  ///   - toAction: Runs where `dispatch` and `send` are called, before they request anything of the tree.
-  ///   - toState: Runs like the transform of a scope: on the tree's executor, once per commit for all subscribers.
+  /// A proxy with other actions and another state, like `StoreType.projection(action:state:)`.
   @inlinable public func projection<ViewAction: Sendable, ViewState: Sendable>(
     action toAction: @escaping @Sendable (ViewAction) -> Action?,
     state toState: @escaping @Sendable (State) -> ViewState
@@ -175,7 +162,6 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
       route: Route(route.map(toAction)), source: source.scope { .some(toState($0)) })
   }
 
-  /// A proxy for the same actions.
   @inlinable func view<Other: Sendable>(
     _ make: (Confined<Source<State>>) -> Confined<Source<Other>>
   ) -> Store<Other, Action> {

@@ -1,12 +1,9 @@
-/// What a root store and a child store have in common: their node in the tree, and their state.
 @usableFromInline package struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let node: StoreNode<Action>
   /// The state at every commit: child stores compose theirs with it.
   @usableFromInline let source: Confined<Source<State>>
-  /// The states that the store publishes.
   @usableFromInline let published: Confined<Source<State>>
 
-  /// For the child stores of a part, and for stores that are too deep.
   @inlinable init(node: StoreNode<Action>, part: Confined<Source<State>>) {
     self.node = node
     source = part
@@ -21,13 +18,11 @@
     self.node = node
     self.source = source
     self.published = published
-    // Ties the history to the lifetime of the store.
     guard let history else { return }
     history.attach(node)
     _ = node.effects.atEnd(of: node) { history.detach(node) }
   }
 
-  /// The same, for a root store.
   @usableFromInline init(
     root step: consuming CommitStep<Action>, shownBy source: Source<State>, tree: Tree<Action>,
     emitting: (@Sendable (Source<State>) -> Source<State>)?, history: History<State, Action>?
@@ -52,7 +47,6 @@
       history: features.history)
   }
 
-  /// The core of a root store whose order comes from elsewhere.
   @inlinable package init(
     initialState: State, reducers: [Reducer<State, Action>], options: StoreOptions,
     middleware: [Middleware<State, Action>], emits: Emission<State>, history: History<State, Action>?,
@@ -79,7 +73,6 @@
     if instrument != nil { beginInstrument() }
   }
 
-  /// Ties the instrument of the tree to the lifetime of the root store.
   @usableFromInline func beginInstrument() {
     guard let instrument = node.instrument else { return }
     instrument.begin { [weak node, source] in
@@ -89,10 +82,10 @@
     _ = node.effects.atEnd(of: node) { instrument.end() }
   }
 
-  /// The instrument of the tree.
   package var instrument: TreeInstrument? { node.instrument }
 
-  /// - Parameter isOfPart: Whether the state is a part of what the store shows, so that a commit may leave it as it is.
+  /// - Parameter isOfPart: Whether the state depends only on a part of this one, so that a commit may leave it
+  ///   unchanged.
   @inlinable func child<Local: Sendable, Composed: Sendable>(
     isOfPart: Bool, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     interceptor: Interceptor<Composed, Action>?, features: StoreFeatures<Local, Composed, Action>
@@ -115,7 +108,6 @@
 
   @inlinable package var proxy: Store<State, Action> { Store(route: Route(node), source: published) }
 
-  /// The state of a store that is held.
   @inlinable @inline(__always) var state: State {
     get async {
       // A store that is held has a state, even after its shutdown, and `run` itself does not throw.
@@ -132,7 +124,6 @@
     node.tree.set(hook, inOrderOf: node, with: followings(interceptor.stateEffects))
   }
 
-  /// Follows the states from the effects' place in the order on, until the end of the store.
   @usableFromInline func follow(_ effects: [StateEffect<State, Action>]) {
     guard let followings = followings(effects) else { return }
     _ = node.enqueue { [node] tree in
@@ -141,7 +132,6 @@
     }
   }
 
-  /// The effects of this store's state.
   @usableFromInline func followings(_ effects: [StateEffect<State, Action>]) -> TreeWork? {
     if effects.isEmpty { return nil }
     let followings = effects.map {
@@ -158,7 +148,6 @@
     }
   }
 
-  /// The store has been released.
   @inlinable package func release() {
     node.tree.release(node)
   }
@@ -178,7 +167,7 @@
       guard node.existingEffects?.isCalledFromWithin == true else {
         return await finish(within: limit, by: clock)
       }
-      // The effect that calls must end before the store can.
+      // The calling effect must end before the store can.
       Task.detached { [self] in await finish(within: limit, by: clock) }
       return await untilCommitted(isolation: isolation)
     }
@@ -186,11 +175,11 @@
     await node.existingEffects?.untilEnded(below: node)
   }
 
-  /// Returns when all that was accepted is committed, and the sequences have ended.
+  /// Returns when all accepted actions are committed, and the sequences have ended.
   private func close(cancelling: Bool, isolation: isolated (any Actor)?) async {
     node.tree.close(node, cancelling: cancelling)
     await untilCommitted(isolation: isolation)
-    // If an earlier call still awaits them.
+    // An earlier call may still await these tasks.
     if cancelling { node.tree.existingTaskRegistry?.end(below: node, cancelling: true) }
   }
 
@@ -202,8 +191,8 @@
     try? await node.tree.run(isolation: isolation) { _ throws(StoreError) in }
   }
 
-  /// Accepts only what the store's own effects dispatch, until the last of them has ended, and then closes the store;
-  /// or when the time is over or the caller is cancelled.
+  /// Accepts actions only from the store's own effects until the last of them has ended, the time is over, or the
+  /// caller is cancelled. Then closes the store.
   private func finish(within limit: Duration, by clock: some Clock<Duration>) async {
     await withTaskGroup { tasks in
       tasks.addTask {
@@ -211,7 +200,7 @@
         return false
       }
       tasks.addTask {
-        // The store's last action may have effects, which count. A log that is away may keep that action for long.
+        // The store's last action may have effects, which count. If the log is away, that action may wait for long.
         await untilCommitted(isolation: nil)
         await finishEffects()
         return true
@@ -230,17 +219,13 @@
   }
 }
 
-/// Of a store whose order comes from elsewhere.
 extension StoreCore {
   package var order: (any Order<Action>)? { node.tree.order }
 
-  /// Calls a closure on the tree's executor, after everything that was requested before.
   package func perform(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) {
     node.tree.place(.closure(body))
   }
 
-  /// The same, and returns when the closure has. The effects that it begins, and does not cancel again, are started at
-  /// its end.
   package func turn(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) async {
     await node.tree.performInOrder(.closure { [node] tree in node.effects.startingLater { body(tree) } })
   }
@@ -256,7 +241,6 @@ extension StoreCore {
     }
   }
 
-  /// Passes the store's state to a closure; nil after the store's release.
   package func withState<Result>(on tree: isolated any TreeIsolation, _ body: (State) -> Result) -> Result? {
     source.withValue(on: tree) { source in
       var result: Result?

@@ -1,5 +1,4 @@
-/// Owns a root store and makes the stores of its tree. The place to start, and familiar to users of the original
-/// Puredux.
+/// Owns a root store and makes the stores of its tree. Familiar to users of the original Puredux.
 ///
 ///     let factory = StoreFactory<AppState, any AppAction>(
 ///       initialState: AppState(),
@@ -13,7 +12,7 @@
 ///     let cart = factory.scopeStore { $0.cart }
 ///     let child = factory.childStore(initialState: Draft()) { draft, action in draft.reduce(action) }
 ///
-/// The root store lives for as long as it, a copy of its factory, or one of its child stores is held.
+/// The root store lives as long as it, a copy of its factory, or one of its child stores is held.
 public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
   /// The root store itself, for `shutdown()`, `interceptActions(with:)` and `statistics`.
   public let root: RootStore<State, Action>
@@ -85,7 +84,7 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
     root.scope(to: keyPath)
   }
 
-  /// A weak proxy of the value at a key of a part of the root store's state, nil where there is none.
+  /// A weak proxy of a key's value in a collection of the root store's state; nil while the key is absent.
   @inlinable public func scopeStore<Key: Hashable & Sendable, Value: Sendable>(
     to keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
   ) -> Store<Value?, Action> {

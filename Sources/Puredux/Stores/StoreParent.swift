@@ -1,14 +1,13 @@
-/// A type that child stores can be attached to: a root store, a child store, a factory for its root store, or a type of
-/// yours that owns one of them.
+/// A type that child stores can be attached to: a root store, a child store, a factory, or your own type that owns one.
 ///
 ///     struct Lobby: StoreParent {
 ///       let root: RootStore<Room, RoomAction>
 ///       var anchor: StoreAnchor<Room, RoomAction> { root.anchor }
 ///     }
 public protocol StoreParent<State, Action>: Sendable {
-  /// The state that child stores' states are composed with.
+  /// The state that child stores compose theirs with.
   associatedtype State: Sendable
-  /// The actions that child stores take, and hand on to it.
+  /// The actions that child stores take, and pass on to this store.
   associatedtype Action: Sendable
 
   /// The store that child stores are attached to. In an actor, declare it `nonisolated`.
@@ -51,9 +50,7 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
       parent: store)
   }
 
-  /// A part of the state.
-  ///
-  /// - Parameter value: Computes the part where it is too deep to follow the state.
+  /// - Parameter value: Computes the part once if it is too deep to follow the state.
   @inlinable func part<Part: Sendable>(
     _ make: (Confined<Source<State>>) -> Confined<Source<Part>>, _ value: @escaping @Sendable (State) -> Part
   ) -> StoreAnchor<Part, Action> {
@@ -63,16 +60,17 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
 }
 
 extension StoreParent {
-  /// A part of this store's state, for child stores that depend on nothing else of it.
+  /// A part of this store's state, for child stores that depend only on this part.
   ///
   ///     // Its state is `(Cart, Draft)`.
   ///     let cart = shop.part(\.cart).childStore(initialState: Draft()) { draft, action in … }
   ///
-  /// Such a child gets a new state with each commit that changes the part, and with each action that is given to it or
-  /// to a store below it (G4). Any other commit costs one comparison of the part, however many children it has, and
-  /// nothing while nobody follows them. The part is kept from one commit to the next, so that a reducer that changes a
-  /// collection in it copies that: let the part be its count or a version. What the child is given is reduced by this
-  /// store, too, as always (G2).
+  /// Such a child gets a new state with each commit that changes the part, and with each action given to it or to a
+  /// store below it (G4). Actions given to the child are reduced by this store, too (G2).
+  ///
+  /// Cost: any other commit compares the part once, however many children it has, and not at all while nobody follows
+  /// them. The part is retained between commits, so a reducer that changes a collection in it copies the collection.
+  /// Use its count or a version as the part instead.
   @inlinable public func part<Part: Equatable & Sendable>(
     _ keyPath: any KeyPath<State, Part> & Sendable
   ) -> StoreAnchor<Part, Action> {
@@ -83,24 +81,24 @@ extension StoreParent {
     }
   }
 
-  /// A value computed from this store's state, for child stores that depend on nothing else of it.
+  /// A value computed from this store's state, for child stores that depend only on this value.
   ///
   ///     let shelf = shop.part { $0.shelves[number] }
   ///
-  /// Like a part at a key path, and cheaper than a key path with an index or a computed property in it. Only the
-  /// children of the anchor that one call returns share the comparison.
+  /// Like a part at a key path, but cheaper if the key path would have an index or a computed property. Only children
+  /// of the anchor that one call returns share the comparison.
   @inlinable public func part<Part: Equatable & Sendable>(
     _ value: @escaping @Sendable (State) -> Part
   ) -> StoreAnchor<Part, Action> {
     anchor.part({ $0.map { .part(of: $0, value) } }, value)
   }
 
-  /// The value of a key, for child stores that depend on nothing else of this store's state; nil while there is none.
+  /// A key's value in a collection, for child stores that depend only on this value; nil while the key is absent.
   ///
   ///     let visit = hotel.part(\.rooms, at: 12).childStore(initialState: Visit()) { visit, action in … }
   ///
-  /// Such a child gets a new state with each commit that writes the key (as `scope(to:at:)`, G4), and with each action
-  /// that is given to it or to a store below it. Any other commit costs it nothing.
+  /// Such a child gets a new state with each commit that writes the key, as for `scope(to:at:)` (G4). It also gets one
+  /// with each action given to it or to a store below it. Any other commit costs it nothing.
   @inlinable public func part<Key: Hashable & Sendable, Value: Sendable>(
     _ keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
   ) -> StoreAnchor<Value?, Action> {
@@ -111,24 +109,26 @@ extension StoreParent {
     }
   }
 
-  /// A child store with local state of its own, composed with this store's state by a mapping.
+  /// A child store with its own local state, composed with this store's state by a mapping.
   ///
-  /// The child keeps this store alive. Making it requests nothing of the tree, unless it has effects of the state; it
-  /// costs a few allocations. Call this on a concrete type or on `some StoreParent`: through `any StoreParent` the
-  /// commits of the child are not specialized for your types, and cost three times as much.
+  /// The child keeps this store alive. Making it takes a few allocations, and requests something of the tree only if it
+  /// has effects of the state.
+  ///
+  /// Call this on a concrete type or on `some StoreParent`. Through `any StoreParent`, the child's commits are not
+  /// specialized for your types, and cost three times as much.
   ///
   /// - Parameters:
   ///   - initialState: The child's own state before the first action.
   ///   - stateMapping: Composes the child's state, at every commit that is followed, and when the state is read.
-  ///   - interceptor: The side effects of the actions that are given to the child or to a store below it, asked before
-  ///     those of the stores above.
-  ///   - interceptors: As for a root store, with the composed state.
-  ///   - middleware: Wraps the actions that are given to the child or to a store below it, before the middleware of
-  ///     this store.
-  ///   - emits: Which commits the child publishes. Evaluated with the composed state.
-  ///   - history: Where the child keeps what its own reducer did.
-  ///   - atEnd: An action that is given to the child when it is shut down or released, as its last: for presence. Not
-  ///     given if a store above it was ended before. Its effects are cancelled with the child, unless that finishes.
+  ///   - interceptor: The side effects of actions given to the child or to a store below it, before those of the stores
+  ///     above.
+  ///   - interceptors: Like those of a root store, with the composed state.
+  ///   - middleware: Wraps actions given to the child or to a store below it, before the middleware of this store.
+  ///   - emits: Which commits the child publishes, by the composed state.
+  ///   - history: Records the changes of the child's own reducer.
+  ///   - atEnd: The child's last action, given to it once, when it is shut down or released: for presence. Not given if
+  ///     a store above it was ended before. Its effects are cancelled with the child. If the child finishes
+  ///     (`InterceptorShutdown.finish`), the action comes first, and its effects are awaited like all others.
   ///   - reducer: Changes the local state, before this store's reducer changes its own.
   @inlinable public func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
@@ -162,7 +162,7 @@ extension StoreParent {
     )
   }
 
-  /// A child store with local state of its own, whose state is the tuple of this store's state and its own.
+  /// A child store with its own local state, whose state is the tuple of this store's state and its own.
   @inlinable public func childStore<Local: Sendable>(
     initialState: Local, interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<(State, Local), Action>...,

@@ -1,26 +1,24 @@
-/// What `PureduxTesting` asks of a store of any kind, beyond the public interface.
+/// A store of any kind for `PureduxTesting`, beyond the public interface.
 package struct StoreProbe<State: Sendable>: Sendable {
   private let node: any AnyStoreNode
   private let source: Confined<Source<State>>
 
-  /// - Parameter unchanged: Which states are left out.
   package init<Action>(_ store: Store<State, Action>, except unchanged: Equating<State> = .neverEqual) {
     node = store.route.node
     source = store.source.removingDuplicates(unchanged)
   }
 
-  /// The root of the tree.
   private var root: any AnyStoreNode {
     var root = node
     while let parent = root.parentNode { root = parent }
     return root
   }
 
-  /// Passes each state to a closure, on the tree's executor and in commit order, from the place in the order on that is
-  /// taken when this returns; as `states()` delivers them, but within the commit.
+  /// Passes each state to a closure, as `states()` delivers them, but within the commit, on the tree's executor. Starts
+  /// at the place in the order that is taken when this returns.
   ///
-  /// - Parameter ended: Called once, after the last state, when the store ends or the following is cancelled; at once
-  ///   if it has ended.
+  /// - Parameter ended: Called once, after the last state, when the store ends or the subscription is cancelled; at
+  ///   once if the store has ended.
   package func follow(
     _ tell: @escaping @Sendable (State) -> Void, ended: @escaping @Sendable () -> Void
   ) -> Subscription {
@@ -43,25 +41,21 @@ package struct StoreProbe<State: Sendable>: Sendable {
     }
   }
 
-  /// Returns when everything that was requested of the tree before is done.
   package func untilCommitted() async { await visit {} }
 
-  /// Like `settled()` of the root store.
   package func treeSettled() async {
     await root.settled(isolation: nil)
   }
 
-  /// How many effects run or wait in the tree under each id, and how many run without one, or have been cancelled. When
-  /// the tree has ended, the ids are not known any more.
+  /// The number of effects that run or wait in the tree: by id (unknown after the tree's end), and of all that have no
+  /// id or are cancelled.
   package func effects() async -> (named: [String: Int], unnamed: Int) {
     let root = root
     let known = await visit { root.existingEffects.map { ($0.namedCounts, $0.unnamedCount) } ?? ([:], 0) }
     return known ?? ([:], root.existingEffects?.runningCount ?? 0)
   }
 
-  /// How many actions the tree has committed.
   package var commitCount: Int { node.commitCount }
 
-  /// Whether the store takes nothing more.
   package var hasEnded: Bool { node.hasEnded }
 }

@@ -1,30 +1,33 @@
 extension StoreType {
-  /// Subscribes an observer: it is called with the present state, and then with one for each commit that the store
+  /// Subscribes an observer: calls it with the present state, and then with one for each commit that the store
   /// publishes (G4, G5).
   ///
-  /// Its task belongs to the store that this store's actions go to. When that ends, the task is cancelled, but still
-  /// gets every state published before (G7); `shutdown` waits for it. On a store that has ended the observer is never
-  /// called.
+  /// The observer's task belongs to the store that this store's actions go to. When that store ends, the task is
+  /// cancelled, but still gets every state published before (G7); `shutdown` waits for it. If that store has ended, the
+  /// observer is never called.
   ///
-  /// An observer has one subscription: subscribing it again, to this store or another one, replaces the earlier
-  /// subscription, which no longer calls it. It is never called by two at a time: if a call is in progress, the new
-  /// subscription begins when that returns. Nothing waits for that but the subscription itself: if its store has ended
-  /// by then, the observer is never called, unless it is the store that the call belongs to.
+  /// An observer has one subscription: a new one, to this store or another, replaces the earlier one, which no longer
+  /// calls the observer. A call that is in progress, or just being made, is completed.
   ///
-  /// - Returns: A way to cancel the subscription from outside. Releasing it does not cancel.
+  /// Two subscriptions never call an observer at the same time (G8). If a call is in progress, the new subscription
+  /// begins, and gets a task, when that call returns. Only the subscription itself waits. If its store has ended by
+  /// then, the observer is not called, unless the call belongs to that same store: its task then goes on with the new
+  /// subscription.
+  ///
+  /// - Returns: A handle to cancel the subscription. Releasing it does not cancel.
   @discardableResult @inlinable public func subscribe(observer: Observer<State>) -> Subscription {
     let proxy = store()
     return proxy.source.subscribe(observer, through: proxy.route.node)
   }
 
-  /// Has an effect follow this store's state: from its place in the order on, which is taken when this returns, for the
-  /// state at that place and for each commit that the store publishes (G5, G8).
+  /// Subscribes an effect of the state, for the state at its place in the order and for each later commit that the
+  /// store publishes (G5, G8). The place is taken when this returns.
   ///
-  /// Its tasks belong to the store that this store's actions go to: they are cancelled when that ends, and `shutdown`
-  /// awaits them. What they dispatch goes through this store's projection, if it is one. While an optional scope has no
-  /// state there is no effect. On a store that has ended nothing begins.
+  /// Its tasks belong to the store that this store's actions go to: they are cancelled when that store ends, and
+  /// `shutdown` awaits them. Their actions go through this store's projection, if it is one. While an optional scope
+  /// has no state, there is no effect. If the store has ended, no task begins.
   ///
-  /// - Returns: A way to end the effect from outside. Releasing it does not.
+  /// - Returns: A handle to end the effect. Releasing it does not.
   @discardableResult @inlinable public func subscribe(effect: StateEffect<State, Action>) -> Subscription {
     let proxy = store()
     let route = proxy.route

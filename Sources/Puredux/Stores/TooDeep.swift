@@ -1,8 +1,8 @@
-// Stores, parts, scopes and projections below `AnySource.greatestLevel`: they are closed from the start.
+// Stores, parts, scopes and projections below `AnySource.greatestLevel` are closed from the start.
 
 extension StoreNode {
-  /// The source of a value that is made of a state once, in the tree's order: for a store or a part that is too deep to
-  /// follow the state.
+  /// The source of a value that is computed from a state once, in the tree's order, for a store or part that is too
+  /// deep to follow the state.
   @usableFromInline func constant<State: Sendable, Value: Sendable>(
     of source: Confined<Source<State>>, _ make: @escaping @Sendable (State) -> Value
   ) -> Confined<Source<Value>> {
@@ -29,12 +29,11 @@ extension AnyStoreNode {
     return makeClosedView()
   }
 
-  /// Reports that a store, scope or projection that is made of this store is too deep.
   fileprivate func reportTooDeep() { effects.settings.report(EffectReport(.tooDeep, store: id)) }
 }
 
 extension StoreCore {
-  /// A child that is too deep: it shows what it would have shown first.
+  /// A child that is too deep: its state is the mapping's result at its place in the order, and never changes.
   @usableFromInline func tooDeepChild<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     history: History<Local, Action>?
@@ -42,7 +41,7 @@ extension StoreCore {
     if !node.isTooDeep { node.reportTooDeep() }
     let source = node.constant(of: source) { stateMapping($0, initialState) }
     let child = StoreNode(tooDeepUnder: node, isView: false, showing: source.map { $0 })
-    // The history's sequences end, unless other stores have the history, too.
+    // The history's sequences end, unless other stores share the history.
     history?.attach(child)
     history?.detach(child)
     return StoreCore<Composed, Action>(node: child, part: source)

@@ -1,12 +1,13 @@
-/// Runs a body with a root store that is shut down when the body ends: structured concurrency.
+/// Runs a body with a root store that is shut down when the body ends.
 ///
 ///     try await withStore(initialState: 0, reducer: { $0 += $1 }) { store in
 ///       try await store.send(1)
 ///     }
 ///
-/// When this returns, even by a throw or a cancellation, the tree is shut down and none of its tasks is left. Inside it
-/// the interceptor's tasks are child tasks of the caller's: they are cancelled with it, and share its task-local
-/// values. Those that still run when the body ends are cancelled; a body that wants them to finish ends with `await
+/// When this returns, even by a throw or a cancellation, the tree is shut down and none of its tasks is left. The
+/// interceptor's tasks are child tasks of the caller's: they are cancelled with it, and share its task-local values.
+///
+/// Tasks that still run when the body ends are cancelled. To let them finish, end the body with `await
 /// store.shutdown(interceptors: .finish(within: …))`.
 @inlinable public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, options: StoreOptions = .none,

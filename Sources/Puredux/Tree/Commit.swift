@@ -1,12 +1,12 @@
 import Synchronization
 
-// The way of an action that middleware has passed on: from the node of its store up to the root's.
+// The path of an action that middleware has passed on: from the node of its store up to the root's.
 
 /// SAFETY: to be called on the tree's executor, to which all steps and hooks of the tree are confined. The caller holds
 /// this node, which holds its parent until it is destroyed, and so on up to the root.
 extension StoreNode {
-  /// Commits an action: the interceptors of the path's stores see the state before it, the reducers change the states,
-  /// the root store publishes its state, and the interceptors return effects, which start at the end.
+  /// The interceptors of the path see the state before, the reducers change the states, and the root store publishes
+  /// its state. Then the interceptors return effects, which start at the end.
   @unsafe @inlinable @inline(__always) func commit(_ action: inout Action, recording: Bool) {
     guard tree.hasHooks.load(ordering: .relaxed) else { return unsafe reduce(&action, recording: recording) }
     unsafe prepare(&action)
@@ -15,13 +15,11 @@ extension StoreNode {
     tree.startOwed()
   }
 
-  /// Takes an action through the reducers of the path, publishes the result, and counts it.
   @unsafe @inlinable @inline(__always) func reduce(_ action: inout Action, recording: Bool) {
     if recording { unsafe reduceAndRecord(&action) } else { unsafe reduce(&action) }
     tree.countCommit()
   }
 
-  /// Takes an action through the reducers of the path, from this store's up to the root's, and publishes the result.
   @unsafe @inlinable @inline(__always) func reduce(_ action: inout Action) {
     var last = unsafe Unmanaged.passUnretained(self)
     var next = unsafe Optional(last)
@@ -33,7 +31,6 @@ extension StoreNode {
     unsafe last._withUnsafeGuaranteedRef { unsafe $0.step.unconfined.publishIfFollowed() }
   }
 
-  /// Like `reduce`, if records are kept.
   @unsafe @inline(never) @inlinable func reduceAndRecord(_ action: inout Action) {
     climb { node in
       var isRecorded = false
@@ -48,7 +45,6 @@ extension StoreNode {
     }
   }
 
-  /// Shows the interceptors of the path's stores the state before a commit.
   @unsafe @inline(never) @inlinable func prepare(_ action: inout Action) {
     climb { node in
       unsafe node.withHook { if $0.prepare != nil { $0.prepare?(&action, self) } }
@@ -56,8 +52,6 @@ extension StoreNode {
     }
   }
 
-  /// Asks the interceptors of the path's stores for the effects of a commit, and tells the callers that wait for an
-  /// action.
   @unsafe @inline(never) @inlinable func tell(_ action: inout Action) {
     climb { node in
       unsafe node.withHook { $0.tell($0.context, &action, self) }

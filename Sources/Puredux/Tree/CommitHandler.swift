@@ -1,17 +1,13 @@
-/// A middleware, as the tree sees it: handles an action of one store before its commit, and leads to the handler behind
-/// it. Lives on the tree's executor.
+/// A middleware in the tree. Lives on the tree's executor.
 @usableFromInline final class CommitHandler<Action: Sendable> {
-  /// Handles an action, which is passed in place, as to `CommitStep.Reduce`. Also given this object, so that a closure
-  /// that captures only the user's closure is compiled for it; the store that the action was given to; and the stages
-  /// that the action passes.
+  /// Handles an action, in place. Also gets this object, so that a closure that captures only the user's closure is
+  /// compiled for it.
   @usableFromInline typealias Handle = (CommitHandler<Action>, inout Action, StoreNode<Action>, CommitStages<Action>) ->
     Void
 
   @usableFromInline let handle: Handle
-  /// The source of the handler's store.
   @usableFromInline let source: AnySource
   @usableFromInline let next: CommitHandler?
-  /// Whether it tells the tree's instrument, and so is to be in front of all others.
   @usableFromInline let isInstrument: Bool
 
   @usableFromInline init(
@@ -30,8 +26,8 @@
     unsafe Unmanaged.passUnretained(self)._withUnsafeGuaranteedRef { $0.handle($0, &action, node, stages) }
   }
 
-  /// Passes an action on to the next handler, or commits it. Not inlined: the closure that calls it is then small
-  /// enough to copy the action once, and not piece by piece.
+  /// Passes an action on to the next handler, or commits it. Not inlined: the calling closure is then small enough to
+  /// copy the action once, and not piece by piece.
   @inline(never) @inlinable func pass(_ action: inout Action, _ node: StoreNode<Action>, _ stages: CommitStages<Action>)
   {
     if let next { return next.perform(&action, node, stages) }

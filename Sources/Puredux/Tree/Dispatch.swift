@@ -1,42 +1,39 @@
-/// What became of a dispatched action.
+/// The result of dispatching an action.
 public enum DispatchResult: Sendable, Equatable {
-  /// The action has its place in the order and will be committed, unless middleware stops it (G9), or it comes from an
+  /// The action has its place in the order. It will be committed, unless middleware stops it (G9), or it comes from an
   /// effect with an id that is cancelled before the action's turn (G8).
   case enqueued
-  /// The store follows a log, and what waits for the log has reached its bound: the action changes nothing. Try later,
-  /// or `send`, which waits.
+  /// The store follows a log, and the actions that wait for the log have reached their bound: the action changes
+  /// nothing. Try later, or `send`, which waits.
   case overloaded
-  /// The store follows a log, and cannot go on: the action changes nothing. The store can still be read; `send` throws
+  /// The store follows a log, and cannot go on: the action changes nothing. The store can still be read. `send` throws
   /// the reason, and `statistics` has it.
   case stopped
   /// The store is shut down or released, or the dispatching effect is cancelled: the action changes nothing.
   case terminated
-  /// A projection maps the action to nothing: no store was given it.
+  /// A projection maps the action to nil: no store gets it.
   case unmapped
   /// The store, scope or projection lies more than 100 levels deep: the action changes nothing (see "Depth" in the
   /// contract).
   case tooDeep
 }
 
-/// Dispatches actions to one store: passed to an effect, to respond to the store its action was given to (G8).
+/// Dispatches actions to one store: an effect gets it to respond to the store that its action was given to (G8).
 ///
 /// Synchronous and callable from anywhere, like the store's own `dispatch`; `send` returns after the commit. Does not
-/// keep the store alive. While the store finishes (`InterceptorShutdown.finish`) an effect's dispatch returns
+/// keep the store alive. While the store finishes (`InterceptorShutdown.finish`), an effect's dispatch returns
 /// `.enqueued` until the effect has ended.
 public struct Dispatch<Action: Sendable>: Sendable {
   @usableFromInline enum Target: Sendable {
-    /// There is no store to dispatch to any more.
     case none
     case store(StoreNode<Action>)
-    /// By an effect, which may be cancelled by its id.
     case effect(StoreNode<Action>, RunningEffect, Revocation?)
-    /// Maps the action to one of another type, which a store takes.
     case mapped(Mapped)
   }
 
-  /// An object, so that a target, which is passed to interceptors with each action, is small.
+  /// An object, so that a target, which interceptors get with each action, is small.
   @usableFromInline final class Mapped: Sendable {
-    /// One closure for both ways, as a `Mapped` is made whenever a lifted interceptor is asked.
+    /// One closure for both ways: a `Mapped` is made whenever a lifted interceptor is asked.
     @usableFromInline let give: @Sendable (Action, DispatchWay) -> DispatchAnswer
     let node: (any AnyStoreNode)?
     let effect: RunningEffect?
@@ -63,9 +60,9 @@ public struct Dispatch<Action: Sendable>: Sendable {
     target = node.map { .store($0) } ?? .none
   }
 
-  /// Gives the store an action and returns at once: the action has its place in the order when this returns (G1).
+  /// Gives the store an action and returns at once. When this returns, the action has its place in the order (G1).
   ///
-  /// - Returns: What the store's own `dispatch` does; `.terminated` also where the effect that this was made for is
+  /// - Returns: The result of the store's own `dispatch`; `.terminated` also if the effect of this `Dispatch` is
   ///   cancelled by its id or the state, or has ended while its store finishes (G8).
   @discardableResult @inlinable public func callAsFunction(_ action: Action) -> DispatchResult {
     switch target {
@@ -76,7 +73,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// Gives the store an action and returns after its commit, as the store's own `send` does: behind everything that the
+  /// Gives the store an action and returns after its commit, like the store's own `send`, after everything that the
   /// effect dispatched before (G1, G8).
   ///
   ///     .run { dispatch in
@@ -84,10 +81,10 @@ public struct Dispatch<Action: Sendable>: Sendable {
   ///       dispatch(.loaded)
   ///     }
   ///
-  /// For the state as well there is `EffectContext.run`, whose work is given the store.
+  /// To read the state as well, use `EffectContext.run`, whose work gets the store.
   ///
   /// - Throws: `StoreError.terminated` if the store is shut down or released, or if the effect is cancelled by its id
-  ///   or the state before the action's turn: the action changes nothing then. Everything else as `send` of a store.
+  ///   or the state before the action's turn: the action changes nothing. Otherwise the errors of a store's `send`.
   @inlinable public func send(
     _ action: Action, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
@@ -107,7 +104,6 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// Returns a closure that commits an action in its turn.
   @usableFromInline func prepare(_ action: Action) throws(StoreError) -> ActionCommit {
     switch target {
     case .none: throw .terminated
@@ -123,7 +119,6 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// Dispatches or prepares an action that a `Dispatch` for other actions has mapped.
   @usableFromInline func give(_ action: Action, _ way: DispatchWay) -> DispatchAnswer {
     switch way {
     case .dispatch: return .dispatched(self(action))
@@ -132,7 +127,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// A `Dispatch` for actions of another type, which are mapped to actions of the store: for the part of a feature that
+  /// A `Dispatch` for actions of another type, which are mapped to actions of the store: for a part of a feature that
   /// knows only its own actions.
   @inlinable public func map<Other: Sendable>(_ toAction: @escaping @Sendable (Other) -> Action) -> Dispatch<Other> {
     Dispatch<Other>(
@@ -148,7 +143,6 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// The store, if it is given the actions as they are.
   var recipient: StoreNode<Action>? {
     switch target {
     case .none, .mapped: nil
@@ -156,7 +150,6 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// The effect that this was made for, if any.
   @usableFromInline var effect: RunningEffect? {
     switch target {
     case .none, .store: nil
@@ -167,7 +160,6 @@ public struct Dispatch<Action: Sendable>: Sendable {
 }
 
 extension StoreNode {
-  /// Gives an action of an effect its place in the order.
   @usableFromInline func dispatch(
     _ action: Action, by effect: RunningEffect, _ revocation: Revocation?
   ) -> DispatchResult {
@@ -197,8 +189,8 @@ extension StoreNode {
 extension AnyStoreNode {
   /// The commit of an action that an effect waits for: refused if the effect is cancelled before the action's turn.
   ///
-  /// Where the order comes from elsewhere, a commit has two turns: an action that is submitted in the first is
-  /// committed in the second, even if the effect has been cancelled since.
+  /// With an external order, an action that is submitted in its turn is committed later, even if the effect has been
+  /// cancelled since.
   func prepared(
     by effect: RunningEffect, _ revocation: Revocation?, _ commit: @escaping ActionCommit
   ) throws(StoreError) -> ActionCommit {
@@ -211,9 +203,8 @@ extension AnyStoreNode {
     }
   }
 
-  /// The commit of an action with what belongs to its place in the order: the dispatcher's task-local values, if the
-  /// tree carries any, and the revocation of an effect that may be cancelled: an action revoked before its turn is not
-  /// committed.
+  /// The commit of an action with the dispatcher's task-local values, if the tree carries any. An action that is
+  /// revoked before its turn is not committed.
   func placed(
     revokedBy revocation: Revocation?,
     _ commit: @escaping @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
@@ -221,7 +212,7 @@ extension AnyStoreNode {
     .closure { [self, context = carriedContext, part = revocation?.awaitedWork?.enter()] tree in
       if revocation?.isRevoked == true { return }
       committing(of: part?.awaitedWork, on: tree) {
-        // If middleware stops the action, there is nobody to tell: `dispatch` has returned.
+        // If middleware stops the action, `dispatch` has already returned.
         guard let context else { return _ = try? commit(tree) }
         context.restore { try? commit(tree) }
       }

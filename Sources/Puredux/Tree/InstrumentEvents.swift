@@ -1,13 +1,14 @@
-/// What an instrument is told of an action that has been committed or rejected.
+/// An instrument's event for an action that was committed or rejected.
 public struct CommitEvent: Sendable {
   /// The store that the action was given to: the instrument's own, or one below it.
   public let store: StoreID
-  /// The place of the commit in the tree's order, counted from one; of a rejected action, that of the commit before it.
+  /// The place of the commit in the tree's order, counted from one; for a rejected action, that of the commit before
+  /// it.
   public let position: Int
-  /// How many commits it made: more than one where middleware has passed it on more than once, none if it was rejected.
+  /// The number of commits: more than one if middleware passed the action on repeatedly, zero if it was rejected.
   public let count: Int
-  /// How long the action waited for its turn, from `dispatch` or `send` on; where the store follows a log, on its way
-  /// through the log, too. Nil if commits are not timed, or if the action was given to another replica.
+  /// How long the action waited for its turn, from `dispatch` or `send` on, and for the log that the store follows, if
+  /// any. Nil if commits are not timed, or if the action is replayed or was given to another replica.
   public let waited: Duration?
   /// How long middleware, reducers, publishing and starting the effects took. Nil if commits are not timed.
   public let reduced: Duration?
@@ -15,17 +16,17 @@ public struct CommitEvent: Sendable {
   public let isReplay: Bool
 }
 
-/// What an instrument is told of an effect.
+/// An instrument's event for an effect.
 public struct EffectEvent: Sendable {
-  /// What has happened to it.
+  /// The kind of an effect's event.
   public enum Kind: Sendable {
-    /// Its task has begun: one with a delay waits from now on, and its first attempt comes after that.
+    /// Its task has begun. With a delay, its first attempt comes after that.
     case began
-    /// It has failed, and is begun again after that time.
+    /// It has failed, and begins again after that time.
     case retried((any Error), after: Duration)
-    /// It has ended, and has taken that long with all its attempts and delays.
+    /// It has ended, after that time with all its attempts and delays.
     case ended(Outcome, after: Duration)
-    /// It was not begun, as too many wait (`EffectPolicy.inTurn`).
+    /// It was not begun, because too many wait (`EffectPolicy.inTurn`).
     case turnedAway
   }
 
@@ -39,50 +40,51 @@ public struct EffectEvent: Sendable {
     case failed(any Error)
     /// It took longer than its limit.
     case timedOut
-    /// By its id, by the state, or as its store has ended.
+    /// It was cancelled: by its id, by the state, or because its store has ended.
     case cancelled
   }
 
-  /// What has happened.
+  /// The kind of the event.
   public let kind: Kind
-  /// Tells it from the other effects of its tree: the events of one effect have the same. Zero if it was not begun.
+  /// Identifies the effect within its tree: all its events have the same number. Zero if it was not begun.
   public let number: Int
-  /// Its id, as it describes itself; nil if it has none.
+  /// Its id's description; nil if it has none.
   public let id: String?
   /// The store that it belongs to.
   public let store: StoreID
 }
 
-/// What an instrument is told of a store and its log.
+/// An instrument's event for a store and its log.
 public enum StoreLogEvent: Sendable {
-  /// The store does something else now than before.
+  /// The store has entered another phase.
   case entered(LogStatistics.Phase)
-  /// What was in the log, from the snapshot on, has been applied.
+  /// The store has applied the log's entries from the snapshot on.
   case replayed(positions: UInt64, after: Duration)
-  /// The log has taken an entry of actions, or has not.
+  /// The log has taken an entry of actions, or failed to.
   case appended(actions: Int, bytes: Int, after: Duration, (any Error)?)
-  /// A snapshot has been saved, or has not.
+  /// A snapshot has been saved, or could not be.
   case savedSnapshot(position: UInt64, bytes: Int, after: Duration, (any Error)?)
 }
 
-/// What an instrument is told of a store of a `StoreDirectory`.
+/// An instrument's event for a store of a `StoreDirectory`.
 public struct DirectoryEvent: Sendable {
-  /// What has happened to it.
+  /// The kind of a directory's event.
   public enum Kind: Sendable {
     /// The store is being made.
     case opening
-    /// The store has been made, which has taken that long.
+    /// The store has been made, which took that long.
     case opened(after: Duration)
-    /// It could not be made: those who asked for it get the error.
+    /// The store could not be made: callers that asked for it get the error.
     case failed(any Error, after: Duration)
-    /// The store has been let go. One that has ended by itself is noticed when it is asked for again, or is idle.
+    /// The directory has released the store. A store that ended by itself is noticed when it is next asked for, or
+    /// idle.
     case closed
   }
 
-  /// What has happened.
+  /// The kind of the event.
   public let kind: Kind
   /// The directory's name.
   public let directory: String
-  /// The store's key, as it describes itself.
+  /// The description of the store's key.
   public let key: String
 }

@@ -1,18 +1,17 @@
-/// The outcome of a visit to the executor.
 @usableFromInline enum Visit<Result: Sendable>: Sendable {
   case done(Result)
   /// The visitor was not let in, and waits for the result of its request.
   case pending(PendingRequest<Result>)
 }
 
-/// The request of a visitor that arrives while something waits, or from within what the tree is doing: it takes its
-/// place in the order at once, and is performed in its turn, by a drain.
+/// The request of a visitor that arrives while another request waits, or from within the tree's own work. It takes its
+/// place in the order at once, and a drain performs it in its turn.
 ///
-/// The visitor is not let in when its turn has come, but receives the result: on its way back to the executor it would
-/// lose its place, as a task that is resumed passes through the global executor first.
+/// The visitor is not resumed to perform it: a resumed task passes through the global executor first, and would lose
+/// its place on the way. It receives the result instead.
 ///
-/// A caller can give up a `send` that waits for the log, or has a limit. Whether its action has been submitted by then,
-/// or is being committed, is known under the lock: the first outcome counts, and the caller is told that one.
+/// A caller can give up a `send` that waits for the log, or has a limit. The lock decides whether its action has been
+/// submitted by then, or is being committed: the first outcome counts, and the caller gets it.
 ///
 /// SAFETY: nothing outside the lock changes except the context and `isGivenUpOnCancel`, which are set before the
 /// request gets its place. The compiler does not check subclasses of `Command`.
@@ -31,9 +30,8 @@
 
     var outcome = Outcome.none
     var stage = Stage.placed
-    /// Nil once the caller has given the request up: nothing of the action is kept for a caller that has gone.
+    /// Nil once the caller has given the request up, so that the action is released.
     var body: Body?
-    /// Withdraws the submitted action, if that is possible.
     var withdraw: (@Sendable () -> Bool)?
 
     var isOver: Bool {
@@ -43,7 +41,6 @@
       }
     }
 
-    /// Returns the waiter to resume. Of several outcomes the first counts.
     mutating func end(with result: Result<Value, StoreError>) -> Waiter<Result<Value, StoreError>>? {
       switch outcome {
       case .none: outcome = .known(result)
@@ -56,21 +53,15 @@
     }
   }
 
-  /// The visitor's task-local values, if the tree carries any.
   var context: CarriedValues.Context?
   private let progress: LockedValue<Progress>
-  /// Whether it waits for the commits of earlier requests, where these commit later than in their turns.
+  /// Whether it waits for the commits of earlier requests, if an external order delays these.
   let isOrdered: Bool
-  /// Whether it commits an action, which its caller may give up, and is not just a read.
+  /// Whether it commits an action, which its caller may give up. Otherwise it is a read.
   let isSend: Bool
   private let limit: SendLimit?
-  /// Whether it is given up when its task is cancelled.
   var isGivenUpOnCancel = false
 
-  /// - Parameters:
-  ///   - isOrdered: Whether it waits for the commits of earlier requests, where these commit later than in their turns.
-  ///   - isSend: Whether it commits an action.
-  ///   - limit: When its caller gives it up.
   @usableFromInline init(
     isOrdered: Bool = true, isSend: Bool = false, limit: SendLimit? = nil, _ body: @escaping Body
   ) {
@@ -83,10 +74,9 @@
 
   private var canBeGivenUp: Bool { isGivenUpOnCancel || limit != nil }
 
-  /// Whether its caller gives it up before it has its place. In the caller's task.
+  /// In the caller's task, before the request has its place.
   var isGivenUp: Bool { isGivenUpOnCancel && Task.isCancelled || limit?.isOver == true }
 
-  /// Returns the request's closure; nil if the request has been given up before.
   private func goes(on stage: Progress.Stage) -> Body? {
     progress.withLock { progress in
       progress.stage = stage
@@ -98,12 +88,11 @@
     if canBeGivenUp { progress.withLock { $0.withdraw = withdraw } }
   }
 
-  /// From anywhere. The caller waits no more, unless the action is being committed. If the request's turn has not come,
-  /// it does nothing in its turn; if its submitted action can be withdrawn, it is.
+  /// The caller waits no more, unless the action is being committed. Before its turn, the request is dropped;
+  /// afterwards, its submitted action is withdrawn if possible. From anywhere.
   private func giveUp() {
     let withdraw = progress.withLock { $0.isOver ? nil : $0.withdraw }
     let isWithdrawn = withdraw?() == true
-    // Released outside the lock.
     var dropped: (Body?, (@Sendable () -> Bool)?)
     let told = progress.withLock { progress -> (Waiter<Result<Value, StoreError>>, StoreError)? in
       if progress.isOver || progress.stage == .committing { return nil }
@@ -133,7 +122,6 @@
     end(with: result)
   }
 
-  /// The request gets no place in the order.
   @usableFromInline func refuse(_ error: StoreError) { end(with: .failure(error)) }
 
   private func end(with result: Result<Value, StoreError>) {

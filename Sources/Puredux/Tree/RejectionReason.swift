@@ -6,20 +6,20 @@
 ///     context.reject(.roomClosed)
 ///     context.reject("A bid is at least \(minimum).")
 ///
-/// Reasons are equal if their texts are. A literal costs nothing. A text that is made at run time is put into a table
-/// of the process, which keeps the newest texts: those of the last half a megabyte, and at most one megabyte, unless a
-/// single text is longer. So read the `description` where the error is caught. Later it may say that the text is no
-/// longer kept; the reason is still equal to those with the same text, and to no others.
+/// Reasons are equal if their texts are. A literal costs nothing. Texts made at run time are stored in a table of the
+/// process. It retains at least the newest half megabyte, and at most one megabyte, unless a single text is longer.
+/// Read the `description` where the error is caught: later it may say that the text is no longer kept. The reason is
+/// still equal to those with the same text, and to no others.
 ///
-/// It holds no reference, so that a `StoreError` is a plain value: the compiler (6.3) crashes on code that catches some
-/// of a typed error's cases if one of them holds something reference-counted.
+/// It holds no reference, so that a `StoreError` is a plain value. The compiler (6.3) crashes on code that catches some
+/// cases of a typed error if one of them holds a reference-counted value.
 public struct RejectionReason: Sendable, Hashable, ExpressibleByStringInterpolation, CustomStringConvertible {
   private enum Text {
     case literal(StaticString)
     case made(Digest)
   }
 
-  /// Stands for a text within this process: two texts have the same digest by chance once in 2^128.
+  /// Identifies a text within this process: two texts have the same digest by chance once in 2^128.
   struct Digest: Hashable {
     private let first: Int
     private let second: Int
@@ -79,7 +79,7 @@ public struct RejectionReason: Sendable, Hashable, ExpressibleByStringInterpolat
     hasher.combine(digest)
   }
 
-  /// A text with values in it. What a `String` can interpolate in a way of its own is put into a `String` first.
+  /// A text with interpolated values. A `String` with custom interpolation must be made first.
   public struct StringInterpolation: StringInterpolationProtocol, Sendable {
     fileprivate var text: String
 
@@ -88,14 +88,14 @@ public struct RejectionReason: Sendable, Hashable, ExpressibleByStringInterpolat
       text.reserveCapacity(literalCapacity + 16 * interpolationCount)
     }
 
-    /// Not `String`: a reason that is a literal could not be made from one.
+    /// Not `String`: a literal reason could not be made from one.
     public typealias StringLiteralType = StaticString
 
     public mutating func appendLiteral(_ literal: StaticString) {
       text += literal.description
     }
 
-    /// Adds a value, as it describes itself.
+    /// Adds the value's description.
     public mutating func appendInterpolation<Value>(_ value: Value) {
       text += String(describing: value)
     }
@@ -103,14 +103,14 @@ public struct RejectionReason: Sendable, Hashable, ExpressibleByStringInterpolat
 }
 
 extension RejectionReason {
-  /// The newest texts, in two generations, of which the older one is dropped when the newer one is large enough.
+  /// The newest texts, in two generations. The older one is dropped when the newer one is large enough.
   struct Texts {
     private let limit: Int
     private var young: [Digest: String] = [:]
     private var old: [Digest: String] = [:]
     private var youngBytes = 0
 
-    /// - Parameter limit: How many bytes all texts have at most, unless one alone has more than half of that.
+    /// - Parameter limit: The greatest number of bytes of all texts, unless one alone has more than half of that.
     init(limit: Int) {
       self.limit = limit
     }
@@ -121,7 +121,6 @@ extension RejectionReason {
 
     mutating func keep(_ text: String, for digest: Digest) {
       if young[digest] != nil { return }
-      // About what an entry takes besides its text.
       let bytes = text.utf8.count + 100
       if youngBytes + bytes > limit / 2 {
         old = young

@@ -1,7 +1,4 @@
-/// The requests that wait in a tree's inbox.
 @usableFromInline struct Requests<Action: Sendable>: Sendable {
-  /// Requests that are performed one after the other: the actions side by side, and the runs that say which stores they
-  /// are given to, and which commands come between them.
   @usableFromInline struct Batch: Sendable {
     @usableFromInline var actions = ContiguousArray<Action>()
     @usableFromInline var runs = Runs()
@@ -11,31 +8,28 @@
     @inlinable var isEmpty: Bool { runs.isEmpty }
     @inlinable var count: Int { actions.count + runs.commandCount }
 
-    /// Empties it, and keeps its storage.
     @inlinable mutating func removeAll() {
       actions.removeAll(keepingCapacity: true)
       runs.removeAll()
     }
   }
 
-  /// An idle inbox and an empty batch each keep room for fewer actions than this, which take 128 KB. The memory of a
+  /// An idle inbox and an empty batch each have room for fewer actions than this, which take 128 KB. The memory of a
   /// flood is freed.
   @inlinable static var greatestKept: Int { max(1, 131_072 / MemoryLayout<Action>.stride) }
 
   @usableFromInline var inbox = Inbox<Waiter<Void>>()
   @usableFromInline var waiting = Batch()
-  /// The store of the last request, which its run holds, so that no other object has its identity; nil if the last
+  /// The store of the last request. Its run holds the store, so that no other object has its identity. Nil if the last
   /// request is a command, or nothing waits in this segment.
   @usableFromInline var last: ObjectIdentifier?
-  /// The requests before `waiting`, in segments, so that no part of a flood is moved once it is large. Empty if nothing
-  /// waits.
+  /// The requests before `waiting`, in segments, so that no part of a large flood is moved. Empty if nothing waits.
   @usableFromInline var full = ContiguousArray<Batch>()
 
   @inlinable init() {}
 
   var count: Int { full.reduce(waiting.count) { $0 + $1.count } }
 
-  /// Adds an action; true if the caller has to schedule a drain.
   @inlinable mutating func append(_ action: Action, from node: StoreNode<Action>) -> Bool {
     if isSegmentFull { beginSegment() }
     if last != ObjectIdentifier(node) { beginRun(of: node) }
@@ -49,7 +43,6 @@
     last = ObjectIdentifier(node)
   }
 
-  /// Adds a command; true if the caller has to schedule a drain.
   @usableFromInline mutating func append(_ command: Command) -> Bool {
     if waiting.runs.isFull { beginSegment() }
     waiting.runs.appendCommand(command, at: waiting.actions.count)
@@ -57,14 +50,14 @@
     return inbox.request()
   }
 
-  /// Whether one more action would move the others, and they are many.
+  /// Whether one more action would move many others.
   @inlinable var isSegmentFull: Bool {
     let count = waiting.actions.count
     return count == waiting.actions.capacity && count >= Self.greatestKept
   }
 
-  /// Adds the end of a store; true if the caller has to schedule a drain. If the order comes from elsewhere, the
-  /// store's last actions are submitted first, and the end waits until those are committed.
+  /// Adds the end of a store; true if the caller has to schedule a drain. With an external order, the store's last
+  /// actions are submitted first, and the end waits until those are committed.
   mutating func appendEnd(_ end: Command, of node: StoreNode<Action>) -> Bool {
     let isGivenLast = node.isGivenLast
     let schedules =
@@ -77,10 +70,11 @@
     return append(end) || schedules
   }
 
-  /// Each segment has room for four times as many as the one before, up to 128 times `greatestKept`: there are few of
-  /// them. The segments before the first of the largest are together smaller than that one, so that the C library keeps
-  /// the memory of one flood for the next: it gives back what exceeds twice the largest block that was freed. Not
-  /// specialized, as it is called once in thousands of requests; nor is `takeSegment`.
+  /// Each segment has room for four times as many as the one before, up to 128 times `greatestKept`, so there are few.
+  /// The segments before the first of the largest are together smaller than that one. So the C library, which returns
+  /// memory beyond twice the largest freed block, retains the memory of one flood for the next.
+  ///
+  /// Not specialized, like `takeSegment`: called once in thousands of requests.
   @usableFromInline mutating func beginSegment() {
     let factor = 1 << min(2 * (full.count + 1), 7)
     var segment = Batch()
@@ -102,13 +96,12 @@
   }
 
   @inline(never) @usableFromInline mutating func takeSegment(into batch: inout Batch) -> Bool {
-    // An array that shrinks from the front moves the rest; this copies references, and there are few.
+    // An array that shrinks from the front moves the rest; these are few references.
     batch = full[0]
     full = full.count == 1 ? ContiguousArray() : ContiguousArray(full.dropFirst())
     return true
   }
 
-  /// What to do at the end of a drain, with or without requests left over.
   @inlinable mutating func drainEnded(withRest rest: Bool, visitorExpected: Bool) -> Inbox<Waiter<Void>>.DrainEnd {
     let isAll = !rest && waiting.isEmpty
     if isAll, waiting.actions.capacity >= Self.greatestKept { waiting.actions = [] }

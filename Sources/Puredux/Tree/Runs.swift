@@ -1,14 +1,10 @@
-/// The stores that the actions of a batch are given to, each held once for its consecutive actions, and the commands
-/// between them.
-///
-/// Independent of the type of the actions, so that it is compiled once.
+/// The stores of a batch's actions, each held once for its consecutive actions, and the commands between them.
+/// Independent of the actions' type, so that it is compiled once.
 @usableFromInline struct Runs: Sendable {
   @usableFromInline struct Run: Sendable {
-    /// The store's node, or the command.
     @usableFromInline var object: any AnyObject & Sendable
-    /// How many actions come before it.
     @usableFromInline let start: Int32
-    /// How many commands come before it; if it is a command itself, the complement of that number.
+    /// The number of commands before it; for a command, the complement of that number.
     @usableFromInline let commands: Int32
 
     @inlinable var isCommand: Bool { commands < 0 }
@@ -19,14 +15,12 @@
     static let marker = Performed()
   }
 
-  /// As many as fit into 128 KB, like `Requests.greatestKept`.
   static var greatestKept: Int { 131_072 / MemoryLayout<Run>.stride }
 
   @usableFromInline var all: ContiguousArray<Run> = []
 
   @inlinable init() {}
 
-  /// Whether one more run would move the others, and they are many.
   var isFull: Bool { all.count == all.capacity && all.count >= Self.greatestKept }
 
   @inlinable var isEmpty: Bool { all.isEmpty }
@@ -34,7 +28,6 @@
 
   @usableFromInline var commandCount: Int { commandCount(before: all.count) }
 
-  /// How many of the first so many runs are commands.
   func commandCount(before place: Int) -> Int {
     guard place > 0 else { return 0 }
     let last = all[place - 1]
@@ -53,23 +46,21 @@
         object: command, start: Int32(truncatingIfNeeded: start), commands: ~Int32(truncatingIfNeeded: commandCount)))
   }
 
-  /// Where the actions of a run end, of `count` actions.
   @inlinable func end(of place: Int, in count: Int) -> Int { place + 1 < all.count ? Int(all[place + 1].start) : count }
 
   @usableFromInline mutating func removeAll() {
-    // The memory of a flood is freed.
     all.removeAll(keepingCapacity: all.capacity <= 64)
   }
 
   /// The node of a run, in the tree that has these requests.
   ///
   /// SAFETY: called for a run that is no command, with the type of that tree's actions. `isCommand` tells commands and
-  /// other runs apart, as there are fewer than 2^31 commands in a segment: `isFull`.
+  /// other runs apart, because there are fewer than 2^31 commands in a segment: `isFull`.
   @unsafe @inlinable func node<Action>(at place: Int) -> StoreNode<Action> {
     unsafe unsafeDowncast(all[place].object, to: StoreNode<Action>.self)
   }
 
-  /// Performs a command, once, and lets go of it: a subscription must not be kept alive after its sequence is gone.
+  /// Performs a command, once, and releases it: a subscription must not be kept alive after its sequence is gone.
   ///
   /// SAFETY: called for runs that are commands.
   @unsafe @usableFromInline mutating func perform(at place: Int, on tree: isolated any TreeIsolation) {

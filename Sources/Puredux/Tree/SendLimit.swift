@@ -1,5 +1,4 @@
-/// Until when a caller waits for the commit of the action it sends. An object, so that a request without one is no
-/// larger for it.
+/// The time limit of a `send`. An object, so that a request without one is no larger for it.
 @usableFromInline final class SendLimit: Sendable {
   let clock: ElapsedClock
   let time: Duration

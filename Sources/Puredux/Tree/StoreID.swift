@@ -1,7 +1,5 @@
-/// Identifies a store within its tree: the root store, and its child stores by the order in which they were made.
-///
-/// A proxy has the identity of the store that its actions are given to. No two stores of one tree ever have the same
-/// identity.
+/// Identifies a store within its tree: the root store, and its child stores in the order of their creation. A proxy has
+/// the identity of the store that its actions are given to. Identities are never reused in a tree.
 public struct StoreID: Hashable, Sendable, CustomStringConvertible {
   @usableFromInline let number: Int
 

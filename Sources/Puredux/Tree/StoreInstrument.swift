@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Watches stores at work, for metrics, traces and logs: given to a store, a factory, a directory or a store that
+/// Observes stores at work, for metrics, traces and logs. Given to a store, a factory, a directory or a store that
 /// follows a log (`StoreOptions.instrument`, `StoreDirectory.init`). Every requirement has a default that does nothing.
 ///
 ///     final class Commits: StoreInstrument {
@@ -10,47 +10,47 @@ import Synchronization
 ///       }
 ///     }
 ///
-/// It is told, and decides nothing. A store without an instrument costs nothing more for there being instruments; one
-/// with an instrument costs the calls: some 15 ns a commit, and 1.5 µs an effect, which is told of twice and timed.
-/// What is called on the tree's executor holds up the tree while it runs, and has to be short; it may dispatch (G10).
-/// Numbers that are only worth a look now and then, such as backlogs and followers, are not told, but read:
-/// `InstrumentedStore.statistics`.
+/// Cost: a store without an instrument pays nothing. With one, a commit takes some 15 ns more, and an effect 1.5 µs,
+/// for two timed events. A method that is called on the tree's executor holds up the tree, and must be short; it may
+/// dispatch (G10).
+///
+/// Figures such as backlogs and followers are not reported, but read: `InstrumentedStore.statistics`.
 public protocol StoreInstrument: Sendable {
-  /// Whether commits are timed (`CommitEvent.waited`, `.reduced`). Then each costs some 700 ns more, as the time of its
-  /// dispatch is carried along. Asked once for each store. False by default.
+  /// Whether commits are timed (`CommitEvent.waited`, `.reduced`). A timed commit costs some 700 ns more, because the
+  /// time of its dispatch is carried along. Read once for each store. False by default.
   var timesCommits: Bool { get }
 
-  /// A store has been made. Where it follows a log, its log has not been replayed yet.
+  /// A store has been made. If it follows a log, its log has not been replayed yet.
   func opened(_ store: InstrumentedStore)
 
-  /// The store has ended, after its last commit. What is cancelled by that, and what is on its way to the log, may be
-  /// told of afterwards.
+  /// The store has ended, after its last commit. Events of cancelled effects, and of actions on their way to the log,
+  /// may follow.
   func closed(_ store: InstrumentedStore)
 
-  /// An action has been committed: on the tree's executor, in commit order, after its states have been published and
-  /// its effects have been started. The action is the one that was given to the store; `name(of:)` tells its name.
-  /// What is replayed is told as well, and says so (`CommitEvent.isReplay`), here and in `rejected`.
+  /// An action has been committed: called on the tree's executor, in commit order, after the states are published and
+  /// the effects started. The action is the one that the store was given; `name(of:)` returns its name. Replayed
+  /// actions are reported, too, with `CommitEvent.isReplay`, here and in `rejected`.
   func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore)
 
-  /// Middleware has stopped an action, or it cannot be given to the log: on the tree's executor. There is no commit,
-  /// and the position is that of the one before. What the log itself refuses is only counted
+  /// Middleware has stopped an action, or it cannot be given to the log: called on the tree's executor. There is no
+  /// commit, and the position is that of the one before. Actions that the log itself refuses are only counted
   /// (`LogStatistics.rejected`).
   func rejected<Action: Sendable>(
     _ action: Action, _ reason: RejectionReason?, _ commit: CommitEvent, in store: InstrumentedStore)
 
-  /// An effect has begun, is tried again, has ended, or was not begun: in its task, and, but for its beginning, within
-  /// `run`; or, where it is not begun, on the tree's executor. Observers are no effects.
+  /// An effect has begun, is tried again, or has ended: called in its task, within `run` except for its beginning. If
+  /// it was not begun, called on the tree's executor. Observers are no effects.
   func effect(_ event: EffectEvent, in store: InstrumentedStore)
 
-  /// Runs the work of an effect, all attempts of it: a place to set task-local values for it, such as a span's. It has
-  /// to call `work` once, and return when that has returned. The event says that the effect has begun; how it has ended
-  /// is told before `work` returns.
+  /// Runs the work of an effect, with all its attempts: a place to set task-local values for it, such as a span's. It
+  /// must call `work` once, and return after it. The event says that the effect has begun; its end is reported before
+  /// `work` returns.
   func run(_ event: EffectEvent, in store: InstrumentedStore, _ work: @Sendable () async -> Void) async
 
-  /// Something has happened between a store and the log that it follows: from any thread.
+  /// An event between a store and the log that it follows: called from any thread.
   func log(_ event: StoreLogEvent, in store: InstrumentedStore)
 
-  /// Something has happened to a store of a directory: on the directory's executor.
+  /// An event of a store of a directory: called on the directory's executor.
   func directory(_ event: DirectoryEvent)
 }
 
@@ -69,22 +69,22 @@ extension StoreInstrument {
   public func log(_ event: StoreLogEvent, in store: InstrumentedStore) {}
   public func directory(_ event: DirectoryEvent) {}
 
-  /// The name of an action without what it carries, fit for a metric's dimension: the case of an enumeration, and else
+  /// The name of an action without its payload, fit for a metric's dimension: the case of an enumeration, and otherwise
   /// the type. By reflection, at about a microsecond.
   public static func name<Action>(of action: Action) -> String {
-    // An action in an existential is what it contains.
     let mirror = Mirror(reflecting: action)
     guard mirror.displayStyle == .enum else { return "\(type(of: action as Any))" }
-    // A case without associated values has no children, and is described by its name, unless the type says otherwise.
+    // A case without associated values has no children, and its description is its name, unless the type says
+    // otherwise.
     return mirror.children.first?.label ?? "\(action)"
   }
 }
 
-/// A store that an instrument watches: a root store, with the stores below it.
+/// A store that an instrument observes: a root store, with the stores below it.
 public final class InstrumentedStore: Sendable {
   /// `StoreOptions.name`; without it, the key of the log that the store follows, or the type of its state.
   public let name: String
-  /// Tells it from all other stores of the process.
+  /// Unique among all stores of the process.
   public let number: Int
   private let reading: LockedValue<(@Sendable () async -> StoreStatistics?)?>
 
@@ -110,11 +110,11 @@ extension InstrumentedStore: Hashable {
   public func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
-/// Several instruments in place of one, each told in turn.
+/// Combines several instruments.
 public struct CombinedInstrument: StoreInstrument {
   private let instruments: [any StoreInstrument]
 
-  /// - Parameter instruments: Told in this order; the first one's `run` is around those of the others.
+  /// - Parameter instruments: Called in this order; the first one's `run` encloses those of the others.
   public init(_ instruments: any StoreInstrument...) { self.instruments = instruments }
 
   public var timesCommits: Bool { instruments.contains { $0.timesCommits } }

@@ -1,17 +1,15 @@
 import Synchronization
 
-/// A store's node in the tree: where its actions enter, and where their path up begins (G2).
+/// A store's node in the tree: its actions enter here, and their path up begins here (G2).
 ///
-/// It outlives its store, so that proxies can hold it and find out that the store is gone. As a command, it is the end
-/// of a released store.
+/// It outlives its store, so that proxies can hold it and notice the store's end. As a command, it is the end of a
+/// released store.
 @usableFromInline @safe final class StoreNode<Action: Sendable>: Command, AnyStoreNode, @unchecked Sendable {
   @usableFromInline let tree: Tree<Action>
   @usableFromInline let parent: StoreNode?
   @usableFromInline let step: Confined<CommitStep<Action>>
-  /// In the lowest bit, whether the store is closed; in the next, whether it is closed to all but its own effects; in
-  /// the third, whether it is given an action at its end; in the fourth, whether dispatching needs more than a place in
-  /// the order (`needsPlacing`); in the fifth, whether it is too deep; in 16 more, how many stores there are above;
-  /// from the 25th on, its number.
+  /// From the lowest bit: closed, closed to all but its own effects, given an action at its end, `needsPlacing`, too
+  /// deep. Then 16 bits for the number of stores above, and from the 25th on, its number.
   @usableFromInline let bits: Atomic<UInt64>
   /// The store's interceptor. SAFETY: reached only on the tree's executor, where the reentrancy guard admits one caller
   /// at a time (`Tree.enter`), or before anything else has the node; an access copies the value out or sets it.
@@ -33,16 +31,16 @@ import Synchronization
     if unsafe self.hook != nil { tree.hasHooks.store(true, ordering: .relaxed) }
   }
 
-  /// Sets the store's interceptor. On the executor, and not during a commit. The replaced one is released beyond the
-  /// access, so that nothing of the user's runs within it.
+  /// Sets the store's interceptor. On the executor, and not during a commit. The replaced one is released after the
+  /// access: no code of the user's runs within it.
   func set(_ hook: CommitHook<Action>?, on tree: isolated any TreeIsolation) {
     let replaced = unsafe self.hook
     unsafe self.hook = hook
     withExtendedLifetime(replaced) {}
   }
 
-  /// A store that is too deep (`AnySource.greatestLevel`), or a view of one that is: closed from the start, and on the
-  /// path of no other store.
+  /// A store that is too deep (`AnySource.greatestLevel`), or a view of one: closed from the start, and on no other
+  /// store's path.
   ///
   /// - Parameter above: The store that it was to lie below.
   @usableFromInline init(tooDeepUnder above: StoreNode, isView: Bool, showing source: Confined<AnySource>) {
@@ -65,11 +63,10 @@ import Synchronization
     return tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 
-  /// Whether task-local values of the dispatcher are carried along, or the order comes from elsewhere, or the store is
-  /// too deep.
+  /// Whether the dispatcher's task-local values are carried along, the order is external, or the store is too deep.
   @inlinable var needsPlacing: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
 
-  /// Not inlined, so that only here the action is written to memory, to be passed by its address.
+  /// Not inlined, so that the action is written to memory only here, to be passed by its address.
   @inline(never) @inlinable func dispatchAside(_ action: Action) -> DispatchResult { dispatchSpecially(action) }
 
   @usableFromInline func dispatchSpecially(_ action: Action) -> DispatchResult {
@@ -81,20 +78,16 @@ import Synchronization
     return isAccepted ? .enqueued : resultWhenClosed
   }
 
-  /// The answer of `dispatch` while the tree takes no actions.
   @usableFromInline var refusal: DispatchResult? { needsPlacing ? tree.order?.refusal : nil }
 
-  /// The task-local values that are set now, if the tree carries any.
   @usableFromInline var carriedContext: CarriedValues.Context? { needsPlacing ? tree.carriedContext : nil }
 
   @inlinable var id: StoreID { StoreID(number: Int(truncatingIfNeeded: bits.load(ordering: .relaxed) >> 24)) }
 
-  /// How many stores there are above.
   @inlinable var depth: Int { Int((bits.load(ordering: .relaxed) >> 5) & 0xffff) }
 
   @usableFromInline var isTooDeep: Bool { bits.load(ordering: .relaxed) & 16 != 0 }
 
-  /// Whether this store itself is closed.
   @inlinable var isClosedHere: Bool { bits.load(ordering: .relaxed) & 1 != 0 }
 
   @inlinable var isClosed: Bool {
@@ -102,7 +95,6 @@ import Synchronization
     return parent != nil && tree.closedCount.load(ordering: .relaxed) != 0 && isClosedOnPath
   }
 
-  /// Whether this store or one above it is closed.
   @inlinable var isClosedOnPath: Bool {
     var isOpen = true
     climb { node in
@@ -112,7 +104,7 @@ import Synchronization
     return !isOpen
   }
 
-  /// Calls a closure with this node and with each above it, up to the root's, for as long as it returns true. Without
+  /// Calls a closure with this node and each above it, up to the root's, for as long as it returns true. Without
   /// reference counting, which would cost more than the reducers on the way.
   ///
   /// SAFETY: a node holds its parent, which holds the next, for as long as it lives itself.
@@ -124,43 +116,41 @@ import Synchronization
     }
   }
 
-  /// Closes the store. Only under the requests' lock.
+  /// Only under the requests' lock.
   @inlinable func close() {
     countClosed()
     bits.store(bits.load(ordering: .relaxed) & ~2 | 1, ordering: .releasing)
     if isGivenLast { keepLast() }
   }
 
-  /// Closes the store to all but its own effects. Only under the requests' lock.
+  /// Only under the requests' lock.
   func closeToOthers() {
     countClosed()
     bits.store(bits.load(ordering: .relaxed) | 3, ordering: .releasing)
     if isGivenLast { keepLast() }
   }
 
-  /// The store is about to be closed: from now on the stores below it look at the stores above them. A caller that has
+  /// The store is about to be closed: from now on the stores below it check the stores above them. A caller that has
   /// been refused sees the count, too.
   @inlinable func countClosed() {
     if !isClosedHere { tree.closedCount.wrappingAdd(1, ordering: .relaxed) }
   }
 
-  /// Whether it is given an action at its end. Not if a store above it ends before.
+  /// Reset if a store above it ends before.
   @inlinable var isGivenLast: Bool { bits.load(ordering: .relaxed) & 4 != 0 }
 
-  /// The store is closed, or about to be: if one above it has ended, it is no longer given its last action.
+  /// The store is closed, or about to be: no last action if a store above it has ended.
   @usableFromInline func keepLast() {
     if parent?.hasEnded == false { return }
     bits.store(bits.load(ordering: .relaxed) & ~4, ordering: .relaxed)
   }
 
-  /// Whether the store itself is closed to all but its own effects.
   var isFinishingHere: Bool { bits.load(ordering: .relaxed) & 2 != 0 }
 
-  /// Whether the store has ended: it accepts nothing any more.
   @usableFromInline var hasEnded: Bool { isClosed && firstOnPath { $0.isClosedHere && !$0.isFinishingHere } != nil }
 
-  /// Whether a caller is refused. The only callers let into a closed store are the effects that it waits for: the
-  /// effects of the store itself or one below it. This holds for each closed store on the path.
+  /// Whether a caller is refused. Each closed store on the path accepts only the effects that it waits for: its own,
+  /// and those of stores below it.
   ///
   /// - Parameter effect: The caller, if it is known otherwise than by the current task.
   @inline(__always) @inlinable func refuses(_ effect: RunningEffect? = nil) -> Bool {
@@ -186,13 +176,12 @@ import Synchronization
     return nil
   }
 
-  /// The end of a released store: its state is dropped, too.
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) {
     end(on: tree, cancelling: true)
     step.withValue(on: tree) { $0.source.release() }
   }
 
-  // MARK: Whatever the actions are
+  // MARK: AnyStoreNode
 
   @usableFromInline var parentNode: (any AnyStoreNode)? { parent }
 
@@ -249,8 +238,8 @@ import Synchronization
 
   @usableFromInline var commitCount: Int { tree.commitCount.load(ordering: .relaxed) }
 
-  /// In rounds, as a commit may request more, until a round commits nothing, and nothing waits after it. Each round
-  /// takes its turn, so that a cancelled caller gets away from an endless chain of requests.
+  /// In rounds, because a commit may request more, until a round commits nothing, and nothing waits. Each round takes
+  /// its turn, so that a cancelled caller can leave an endless chain of requests.
   @usableFromInline func untilQuiet(isolation: isolated (any Actor)?) async {
     var commits: Int
     repeat {
@@ -265,19 +254,16 @@ import Synchronization
 }
 
 extension StoreNode {
-  /// Commits the action that the store is given at its end, if there is one that has not been committed.
   func commitLast(on tree: isolated any TreeIsolation) {
     guard let action = step.withValue(on: tree, { $0.stages?.last.take() }) else { return }
-    // If middleware stops it, there is nobody to tell.
+    // If middleware stops it, no caller waits for the error.
     try? self.tree.acceptHere(action, from: self, isPlaced: true)
   }
 
-  /// Gives the closed store, and the stores below it, the last actions of the effects of their states, each once.
   func bidFarewell(on tree: isolated any TreeIsolation) {
     for farewell in self.tree.madeExtras.onExecutor(on: tree).takeFarewells(of: self) { farewell(tree) }
   }
 
-  /// Ends the store, after the last action that it accepted.
   func end(on tree: isolated any TreeIsolation, cancelling: Bool) {
     if isGivenLast { commitLast(on: tree) }
     step.withValue(on: tree) { $0.source.close() }

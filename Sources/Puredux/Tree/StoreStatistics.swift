@@ -1,4 +1,4 @@
-/// Figures of a running tree, for operators of a server: the value of `RootStore.statistics`.
+/// Figures of a running tree, for a server's operators: the value of `RootStore.statistics`.
 public struct StoreStatistics: Sendable, Equatable {
   /// How many commits there have been.
   public var commits = 0
@@ -8,18 +8,18 @@ public struct StoreStatistics: Sendable, Equatable {
   public var childStores = 0
   /// How many state sequences and observers are subscribed.
   public var subscriptions = 0
-  /// How many states wait for the subscriber that has the most to read, not counting up to 31 that its consumer has
-  /// taken ahead.
+  /// How many states wait for the subscriber that has the most to read, without up to 31 that its consumer has taken
+  /// ahead.
   public var longestBacklog = 0
   /// How many tasks of effects and observers run.
   public var runningTasks = 0
-  /// How many effects run or wait under each id, as it describes itself, in all stores of the tree; for effects of the
+  /// How many effects run or wait under each id, by its description, in all stores of the tree; for effects of the
   /// state, how many run.
   public var effects: [String: Int] = [:]
-  /// Where the store stands with the log that it follows; nil where it follows none.
+  /// The progress with the log that the store follows, if any.
   public var log: LogStatistics?
 
-  /// For tests of what reads statistics: stores make their own.
+  /// For tests of code that reads statistics.
   public init(
     commits: Int = 0, waiting: Int = 0, childStores: Int = 0, subscriptions: Int = 0, longestBacklog: Int = 0,
     runningTasks: Int = 0, effects: [String: Int] = [:], log: LogStatistics? = nil

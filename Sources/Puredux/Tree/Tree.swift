@@ -1,23 +1,21 @@
 import Synchronization
 
-/// The isolation of one tree of stores, and its one order (G1).
+/// The isolation of one tree of stores, and its order (G1).
 ///
-/// Every request to a tree takes its place in the inbox, synchronously and from any thread, and is performed by a drain
-/// on the tree's executor. `send` and reads go to the executor themselves, and are performed at once if nothing waits;
-/// otherwise they take their place behind what was requested before them.
+/// Every request takes its place in the inbox, synchronously and from any thread, and a drain performs it on the tree's
+/// executor. `send` and reads go to the executor themselves. They are performed at once if nothing waits, and otherwise
+/// take their place in the order.
 @usableFromInline final actor Tree<Action: Sendable>: TreeIsolation {
-  /// Keeps reentrant callers out: code that the tree calls and that gets back onto the executor before it returns, as
-  /// `Task.immediate` does, and executors that run jobs inside jobs. Such a caller takes its place in the order and
-  /// waits (`PendingRequest`), like a visitor to a busy tree, so that nobody sees a half-done commit.
+  /// Keeps reentrant callers out: code that the tree calls and that gets back onto the executor before it returns, such
+  /// as `Task.immediate`, and executors that run jobs inside jobs. Such a caller takes its place in the order and waits
+  /// (`PendingRequest`), like a visitor to a busy tree, so that nobody sees a half-done commit.
   @usableFromInline struct ReentrancyGuard: OptionSet, Hashable, AtomicRepresentable, Sendable {
     @usableFromInline let rawValue: UInt8
 
     @inlinable init(rawValue: UInt8) { self.rawValue = rawValue }
 
     @inlinable static var entered: ReentrancyGuard { ReentrancyGuard(rawValue: 1) }
-    /// A drain arrived meanwhile, and has still to be run.
     @inlinable static var owesDrain: ReentrancyGuard { ReentrancyGuard(rawValue: 2) }
-    /// Whether the commit in progress begins effects, which are started at its end.
     @inlinable static var owesStarts: ReentrancyGuard { ReentrancyGuard(rawValue: 4) }
   }
 
@@ -29,31 +27,30 @@ import Synchronization
   // SAFETY: used in `withRequests` only, under the lock.
   @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var requestsUnderLock: Requests<Action>
   @usableFromInline nonisolated let requestsLock = BriefLock()
-  /// Whether the inbox is not idle: read by visitors before they take the requests' lock. Set under that.
+  /// Whether the inbox is not idle: read by visitors before they take the requests' lock. Set under the lock.
   @usableFromInline nonisolated let isBusy = Atomic(false)
   /// Whether the tree is at work on the executor, and whether it owes a drain when it leaves.
   @usableFromInline nonisolated let reentrancyGuard = Atomic(ReentrancyGuard(rawValue: 0))
   /// Whether a store has an interceptor, or a caller waits for an action; or did, or is about to.
   @usableFromInline nonisolated let hasHooks = Atomic(false)
-  /// Whether callers wait for actions. Changed on the executor.
   @usableFromInline nonisolated let hasWatches = Atomic(false)
   @usableFromInline nonisolated let priority: TaskPriority?
   /// How many entries a drain performs before it lets others onto the executor (G10).
   nonisolated let quantum: UInt16
-  /// How many sends and reads have set out for the executor, and how many have finished: two counts, because the second
+  /// How many sends and reads have set out for the executor, and how many have finished. Two counts, because the second
   /// is written only on the executor, where a plain move is enough.
   @usableFromInline nonisolated let departed = Atomic<UInt32>(0)
   @usableFromInline nonisolated let ended = Atomic<UInt32>(0)
-  /// How many nodes there are whose stores are closed: while there is none, no store looks at those above it.
+  /// How many existing nodes have closed stores: while there is none, no store checks those above it.
   @usableFromInline nonisolated let closedCount = Atomic<UInt32>(0)
-  /// Of `progress`, on the executor only. Atomics, as they have no run-time access check.
+  /// For `progress`, on the executor only. Atomics: they have no run-time access check.
   @usableFromInline nonisolated let nextRun = Atomic<Int32>(0)
   @usableFromInline nonisolated let nextAction = Atomic<Int32>(0)
   @usableFromInline nonisolated let extras: Lazy<Extras>
   /// `drain`, compiled where the tree is made, for its actions: all drains are scheduled with this.
   nonisolated let performDrain: @Sendable (isolated Tree, _ quantum: Int) -> Void
-  /// The number of commits so far. Written only on the executor; an atomic can be read from anywhere, and without the
-  /// run-time access check that a variable has.
+  /// The number of commits so far. Written only on the executor. An atomic can be read from anywhere, and has no
+  /// run-time access check.
   @usableFromInline nonisolated let commitCount = Atomic(0)
 
   /// The entries being performed, including those that are done.
@@ -72,7 +69,7 @@ import Synchronization
     ) { $0.drain($1) }
   }
 
-  /// A tree whose order comes from elsewhere. Its drain is not specialized, as it commits nothing itself.
+  /// A tree with an external order. Its drain is not specialized: it commits nothing itself.
   @usableFromInline init(
     executor: StoreExecutor, priority: TaskPriority?, taskRegistry: TaskRegistry?, carrying carried: CarriedValues?,
     order: any Order<Action>, instrument: TreeInstrument?
@@ -88,7 +85,7 @@ import Synchronization
     isBusy.store(true, ordering: .relaxed)
   }
 
-  /// The initializer that the others call. Not specialized, and so given the values whose creation would look up types.
+  /// The initializer that the others call. Not specialized; values whose creation would look up types are passed in.
   @usableFromInline init(
     executor: StoreExecutor, priority: TaskPriority?, taskRegistry: TaskRegistry?, carrying carried: CarriedValues?,
     order: (any Order<Action>)?, instrument: TreeInstrument?, requests: Requests<Action>,
@@ -106,7 +103,6 @@ import Synchronization
     }
   }
 
-  /// The number of a new child store, counted from one.
   @usableFromInline nonisolated func nextChildNumber() -> Int {
     madeExtras.childCount.wrappingAdd(1, ordering: .relaxed).newValue
   }
@@ -115,7 +111,6 @@ import Synchronization
 
   // MARK: Ordering
 
-  /// Passes the requests to a closure, under their lock.
   @inline(__always) @inlinable nonisolated func withRequests<Result>(
     _ body: (inout Requests<Action>) -> Result
   ) -> Result {
@@ -127,7 +122,6 @@ import Synchronization
     enqueue(for: node) { $0.append(action, from: node) }
   }
 
-  /// Gives a command its place in the order; false if the store it is meant for is closed.
   @inlinable nonisolated func enqueue(
     _ command: Command, for node: StoreNode<Action>, by effect: RunningEffect? = nil
   ) -> Bool {
@@ -154,10 +148,9 @@ import Synchronization
     return schedules
   }
 
-  /// Performs a command at once if nothing waits; only on the executor.
+  /// Performs a command at once if nothing waits, and returns whether it did; only on the executor.
   ///
-  /// Where the order comes from elsewhere, a visitor is let in like this: its request is performed later, so that the
-  /// visitor waits in any case. False if the command has not been performed.
+  /// With an external order, a visitor is let in like this: its request is performed later, and it waits in any case.
   nonisolated func performInTurn(
     _ command: Command, for node: StoreNode<Action>?, by effect: RunningEffect? = nil
   ) -> Bool {
@@ -170,7 +163,6 @@ import Synchronization
     }
   }
 
-  /// Performs a command in its turn, at once if nothing waits, and returns when it has been.
   func performInOrder(_ command: Command) async {
     if performInTurn(command, for: nil) { return }
     await Waiter<Void>.wait { waiter in
@@ -182,7 +174,6 @@ import Synchronization
     }
   }
 
-  /// Gives a command its place in the order, even if its store has ended.
   nonisolated func place(_ command: Command) {
     if withRequests({ append(to: &$0) { $0.append(command) } }) { scheduleDrain() }
   }
@@ -212,10 +203,10 @@ import Synchronization
     if schedules { scheduleDrain() }
   }
 
-  /// The store has been released: ends it, and then drops its state.
+  /// Ends a released store, and then drops its state.
   ///
-  /// If nothing is in progress in the tree, and the store had ended before or is the root, so that nothing can follow,
-  /// this is done at once, without a task.
+  /// Done at once, without a task, if nothing is in progress in the tree, and the store had ended before or is the
+  /// root, so that nothing can follow.
   @usableFromInline nonisolated func release(_ node: StoreNode<Action>) {
     if node.depth > 0 { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
     // Its state is released with the last reference to it: an anchor of the store may still make children.
@@ -231,7 +222,7 @@ import Synchronization
     if node.depth == 0 { order?.rootClosed() }
     // SAFETY: a node lives on its tree's executor, but nothing is in progress there, which was checked under the lock,
     // and whatever runs there later first checks whether the store is closed. A store that has ended has no
-    // subscribers, and only its own release touches what it owns.
+    // subscribers, and only its own release touches its source and state.
     switch way {
     case .ordered(let schedules): if schedules { scheduleDrain() }
     case .endedBefore: unsafe node.step.unconfined.source.release()
@@ -242,12 +233,12 @@ import Synchronization
     }
   }
 
-  /// Whether a root store that has just been closed is the only one that knows of its tree, so that what belongs to the
-  /// tree can be dropped here.
+  /// Whether a root store that has just been closed is the only one that knows of its tree, so that the tree's contents
+  /// can be dropped here.
   ///
   /// Visitors that have set out and have not finished would show in the counts. One that sets out later sees that the
-  /// store is closed, and asks nothing of it: the store was closed before this read-modify-write of `departed`, and the
-  /// visitor's own, which comes after it, acquires what this one releases.
+  /// store is closed, and asks nothing of it. The store was closed before this read-modify-write of `departed`, and the
+  /// visitor's own, which comes after it, acquires the values that this one releases.
   private nonisolated func isLastAndAlone(_ node: StoreNode<Action>) -> Bool {
     guard node.depth == 0, !hasHooks.load(ordering: .relaxed) else { return false }
     let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
@@ -264,7 +255,6 @@ import Synchronization
 
   // MARK: On the executor
 
-  /// Passes the reentrancy guard; false if the tree is already at work on the executor, and the caller has to wait.
   @inline(__always) @inlinable func enter() -> Bool {
     guard reentrancyGuard.load(ordering: .relaxed) == [] else { return false }
     reentrancyGuard.store(.entered, ordering: .relaxed)
@@ -284,18 +274,17 @@ import Synchronization
     if owesDrain { scheduleDrain() }
   }
 
-  /// Notes that the commit in progress begins effects, which the task registry starts at the commit's end. False if the
-  /// tree is not at work. Only on the executor.
+  /// Notes that the commit in progress begins effects, which start at its end. False if the tree is not at work. Only
+  /// on the executor.
   @usableFromInline nonisolated func owesStarts() -> Bool {
     let phase = reentrancyGuard.load(ordering: .relaxed)
     if phase.contains(.entered) { reentrancyGuard.store(phase.union(.owesStarts), ordering: .relaxed) }
     return phase.contains(.entered)
   }
 
-  /// Whether effects are to be started at the end of the commit in progress. Only on the executor.
+  /// Only on the executor.
   @inlinable nonisolated var isOwingStarts: Bool { reentrancyGuard.load(ordering: .relaxed).contains(.owesStarts) }
 
-  /// Starts the effects of a commit or a command that is over. Only on the executor.
   @inline(__always) @inlinable nonisolated func startOwed() { if isOwingStarts { startOwedNow() } }
 
   @usableFromInline nonisolated func startOwedNow() {
@@ -334,27 +323,22 @@ import Synchronization
     }
   }
 
-  /// Whether more waits than fits into one segment.
   @usableFromInline nonisolated var hasSegments: Bool { withRequests { !$0.full.isEmpty } }
 
-  /// How many requests wait, of the batch and behind it.
   var waitingCount: Int {
     let (run, action) = progress
     let done = unsafe action + batch.runs.commandCount(before: run)
     return unsafe batch.count - done + withRequests { $0.count }
   }
 
-  /// Whether something waits, or a drain is scheduled or running.
   nonisolated var hasWaiting: Bool { withRequests { $0.inbox.phase != .idle } }
 
-  /// Returns when nothing waits, and no drain is scheduled or running.
   @usableFromInline func untilIdle(isolation: isolated (any Actor)? = #isolation) async {
     await Waiter<Void>.wait { waiter in
       if withRequests({ $0.inbox.isIdle(orTells: waiter) }) { waiter.resume(returning: ()) }
     }
   }
 
-  /// How far the batch is done: its next run, and its next action.
   @inlinable var progress: (run: Int, action: Int) {
     get { (Int(nextRun.load(ordering: .relaxed)), Int(nextAction.load(ordering: .relaxed))) }
     set {
@@ -363,7 +347,6 @@ import Synchronization
     }
   }
 
-  /// Performs the rest of the batch, as far as the quantum allows.
   @inlinable func performRest(_ quantum: inout Int) {
     if unsafe batch.isEmpty { return }
     var performing = Requests<Action>.Batch()
@@ -397,7 +380,7 @@ import Synchronization
 
   /// Performs a command. SAFETY: called for runs that are one.
   ///
-  /// - Parameter left: How many actions of the batch are left then, for a command that asks how much waits.
+  /// - Parameter left: How many actions of the batch are left afterwards, for a command that reads `waitingCount`.
   @unsafe @usableFromInline func perform(_ run: Int, of runs: inout Runs, left: Int) {
     let rest = left + runs.commandCount - runs.commandCount(before: run + 1)
     progress = (0, -rest)
@@ -405,7 +388,6 @@ import Synchronization
     startOwed()
   }
 
-  /// Commits consecutive actions from one store, in place. Whether there are stages is looked up once for all of them.
   @inlinable func commit(_ range: Range<Int>, of actions: inout ContiguousArray<Action>, from node: StoreNode<Action>) {
     let hasStages = node.step.withValue(on: self) { $0.stages != nil }
     var actions = actions.mutableSpan
@@ -419,7 +401,6 @@ import Synchronization
     }
   }
 
-  /// Has an action pass its store's stages. Returns why there was no commit.
   @inlinable func process(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
     node.step.withValue(on: self) { $0.stages?.process(&action, from: node) }
   }
@@ -432,9 +413,9 @@ import Synchronization
 
   /// Runs a closure on the executor after everything that was requested before.
   ///
-  /// If something waits, or the visitor comes from within the tree's own work, the request that `pending` makes takes
-  /// its place in the order instead, unless its store is closed: the requests of others are never performed in the
-  /// visitor's task, under its task-local values.
+  /// If requests wait, or the visitor comes from within the tree's own work, the request made by `pending` takes its
+  /// place in the order instead, unless its store is closed. So no other request is performed in the visitor's task,
+  /// under its task-local values.
   ///
   /// - Parameter effect: The caller, if it is known otherwise than by the current task.
   @inline(__always) @inlinable func run<Result: Sendable>(
@@ -448,7 +429,6 @@ import Synchronization
     }
   }
 
-  /// Like the other `run`, for an escaping closure, which also serves as the pending request.
   @usableFromInline func run<Result: Sendable>(
     isolation: isolated (any Actor)? = #isolation,
     _ body: @escaping @Sendable (isolated any TreeIsolation) throws(StoreError) -> Result
@@ -469,7 +449,6 @@ import Synchronization
     return .done(try body(self))
   }
 
-  /// Commits an action after everything that was requested before.
   @inline(__always) @inlinable func send(
     _ action: consuming Action, from node: StoreNode<Action>, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
@@ -478,8 +457,6 @@ import Synchronization
   }
 
   /// Returns the request that the visitor waits for, if it is not let in.
-  ///
-  /// - Parameter action: In place, as to `commit`.
   @inlinable func sendNow(
     _ action: inout Action, from node: StoreNode<Action>
   ) throws(StoreError) -> PendingRequest<Void>? {
@@ -496,8 +473,8 @@ import Synchronization
       for: node)
   }
 
-  /// Gives the request of a visitor that has arrived its place in the order, or refuses it if the store that it is
-  /// meant for is closed. Requests that a drain has left to the visitor are picked up in either case.
+  /// Gives the request of a visitor that has arrived its place in the order, or refuses it if its store is closed. In
+  /// either case, requests that a drain has left to the visitor are picked up.
   @usableFromInline nonisolated func postpone<Value>(
     _ request: PendingRequest<Value>, for node: StoreNode<Action>?, by effect: RunningEffect? = nil
   ) -> PendingRequest<Value> {
@@ -530,11 +507,10 @@ import Synchronization
     }
   }
 
-  /// Like `accept`, for callers of which the compiler does not know that they are on the executor: this is checked at
-  /// run time.
+  /// Like `accept`, checking at run time that the caller is on the executor.
   ///
-  /// - Parameter isPlaced: Whether the action took its place in the order while the store was open, so that it is
-  ///   committed whatever has become of the store since.
+  /// - Parameter isPlaced: Whether the action took its place in the order while the store was open: it is then
+  ///   committed even if the store has ended since.
   @usableFromInline nonisolated func acceptHere(
     _ action: Action, from node: StoreNode<Action>, isPlaced: Bool
   ) throws(StoreError) {
@@ -547,32 +523,29 @@ import Synchronization
     try outcome.get()
   }
 
-  /// A visitor is about to go to the executor.
   @inlinable nonisolated func announceVisit() {
     departed.wrappingAdd(1, ordering: .acquiringAndReleasing)
   }
 
-  /// A visitor is on the executor. If the tree is at work, or something waits, it is not let in, and its visit has
-  /// ended.
+  /// A visitor is on the executor. If the tree is at work, or requests wait, it is not let in, and its visit has ended.
   @inline(__always) @inlinable func enterOnVisit() -> Bool {
     let isIn = !isBusy.load(ordering: .acquiring) && enter()
     if !isIn { endVisit() }
     return isIn
   }
 
-  /// The visit ends before the reentrancy guard is left: the drain that is owed then may run at once, and must not
-  /// leave anything to this visitor.
+  /// The visit ends before the reentrancy guard is left: the drain that is owed then may run at once, and must leave
+  /// nothing to this visitor.
   @inline(__always) @inlinable func leaveFromVisit() {
     endVisit()
     leave()
   }
 
-  /// A visitor has finished.
   @inlinable func endVisit() {
     ended.store(ended.load(ordering: .relaxed) &+ 1, ordering: .releasing)
   }
 
-  /// Sets a store's interceptor from its place in the order on, in place of an earlier one.
+  /// Replaces a store's interceptor from this place in the order on.
   ///
   /// - Parameter work: Begins at that place, too, and ends when the next call for the store replaces it.
   @usableFromInline nonisolated func set(
@@ -589,8 +562,8 @@ import Synchronization
     _ = enqueue(behindCommits(setting), for: node)
   }
 
-  /// Passes each action that is committed from this place in the order on, and that passes the store, to a closure,
-  /// until the closure returns true. False if the store is closed.
+  /// Calls a closure with each action that passes the store and is committed from this place in the order on, until the
+  /// closure returns true. False if the store is closed.
   nonisolated func watch(
     _ node: StoreNode<Action>, as number: ObjectIdentifier, _ isOver: @escaping @Sendable (Action) -> Bool
   ) -> Bool {
@@ -612,18 +585,17 @@ import Synchronization
   nonisolated func stopWatching(as number: ObjectIdentifier) {
     let extras = madeExtras
     let order = order
-    // Not behind the commits of earlier actions: a caller that has gone leaves nothing that waits for them.
+    // Not behind the commits of earlier actions: a caller that is gone leaves no closure that waits for them.
     let stopping = Command.closure { tree in
       if let waiting = extras.onExecutor(on: tree).stopWatching(as: number) { order?.forget(waiting) }
     }
     place(stopping)
   }
 
-  // MARK: What not every tree has
+  // MARK: Extras
 
   @inlinable nonisolated var madeExtras: Extras { extras { Extras() } }
 
-  /// The task registry of the tree's stores, once there is one.
   @usableFromInline nonisolated var existingTaskRegistry: TaskRegistry? {
     extras.withObject { $0.taskRegistry.withObject { $0 } } ?? nil
   }
@@ -634,7 +606,6 @@ import Synchronization
     existingTaskRegistry ?? withRequests { _ in madeExtras.taskRegistry(orMake: make) }
   }
 
-  /// How many child stores there are.
   nonisolated var childCount: Int {
     extras.withObject { extras in
       let released = extras.releasedChildren.load(ordering: .relaxed)
@@ -652,7 +623,6 @@ import Synchronization
 }
 
 extension Tree {
-  /// How a store is released.
   @usableFromInline enum ReleaseWay {
     case ordered(schedules: Bool)
     case endedBefore

@@ -1,7 +1,6 @@
 import Synchronization
 
 extension Tree {
-  /// The parts of a tree that many trees never need.
   @usableFromInline final class Extras: Sendable {
     /// The extras that live on the tree's executor.
     ///
@@ -9,11 +8,9 @@ extension Tree {
     /// a time (`Tree.enter`); an access copies a value out, sets it, or exchanges one in a dictionary. The replaced
     /// value is held beyond the access, so that nothing of the user's is released, and so run, within one.
     @usableFromInline final class OnExecutor {
-      /// The awaited work that the commit in progress is part of.
       @exclusivity(unchecked) fileprivate var awaitedWork: AwaitedWork?
-      /// The callers that wait for an action that passes a store.
       private(set) var watches: [ObjectIdentifier: ActionWatch<Action>] = [:]
-      /// The work of each store, for as long as the interceptor that was set with it.
+      /// The work of each store, which ends with the interceptor that was set with it.
       private var works: [ObjectIdentifier: TreeWork] = [:]
       /// The watches that begin when the actions before them are committed, with their closures' numbers in the order.
       private var waitingWatches: [ObjectIdentifier: UInt64] = [:]
@@ -25,7 +22,6 @@ extension Tree {
 
       init() {}
 
-      /// A watch begins, in place of the closure that was to begin it.
       func watch(as number: ObjectIdentifier, _ watch: ActionWatch<Action>) {
         waitingWatches[number] = nil
         watches[number] = watch
@@ -33,7 +29,6 @@ extension Tree {
 
       func waitsToWatch(as number: ObjectIdentifier, _ follower: UInt64) { waitingWatches[number] = follower }
 
-      /// Returns the number of the watch's closure in the order, if the watch has not begun.
       func stopWatching(as number: ObjectIdentifier) -> UInt64? {
         if let follower = waitingWatches.removeValue(forKey: number) { return follower }
         let watch = watches.removeValue(forKey: number)
@@ -53,7 +48,7 @@ extension Tree {
         farewells[node.depth]?.removeValue(forKey: ObjectIdentifier(node))
       }
 
-      /// The closures of a store and of the stores below it, which end with it: the lowest store's first.
+      /// The lowest store's first.
       func takeFarewells(of node: StoreNode<Action>) -> [Farewell] {
         let below = farewells.filter { $0.key > node.depth }.values.flatMap(\.values)
         var taken = below.filter { $0.node.isAt(orBelow: node) }
@@ -63,14 +58,13 @@ extension Tree {
         return taken.flatMap(\.all.values)
       }
 
-      /// Returns the work that it replaces.
       func exchangeWork(of node: StoreNode<Action>, with work: TreeWork?) -> TreeWork? {
         let replaced = works[ObjectIdentifier(node)]
         if replaced != nil || work != nil { works[ObjectIdentifier(node)] = work }
         return replaced
       }
 
-      /// Calls a closure that makes a commit. Within another call, the awaited work of that call stays.
+      /// Within another call, the awaited work of that call stays.
       func committing<Failure: Error>(of awaitedWork: AwaitedWork, _ body: () throws(Failure) -> Void) throws(Failure) {
         guard unsafe self.awaitedWork == nil else { return try body() }
         unsafe self.awaitedWork = awaitedWork
@@ -78,7 +72,6 @@ extension Tree {
         try body()
       }
 
-      /// The root store has ended, and so there are no more commits.
       func forget() {
         let dropped = (watches, works, farewells)
         watches = [:]
@@ -87,16 +80,14 @@ extension Tree {
         withExtendedLifetime(dropped) {}
       }
 
-      /// A child store has ended.
       func forget(_ node: StoreNode<Action>) {
         let work = exchangeWork(of: node, with: nil)
-        // Set behind the store's end.
+        // A farewell may be set after the store's end.
         let farewell = removeFarewells(of: node)
         withExtendedLifetime((work, farewell)) {}
       }
     }
 
-    /// The source that a tree publishes to first.
     final class Top: Sendable {
       let source: Confined<AnySource>
 
@@ -104,16 +95,13 @@ extension Tree {
     }
 
     @usableFromInline let onExecutor = Confined(OnExecutor())
-    /// How many child stores have been made, and how many of them have been released.
     let childCount = Atomic(0)
     let releasedChildren = Atomic(0)
     @usableFromInline let taskRegistry: Lazy<TaskRegistry>
     /// The root store's source, once there is a child of a part.
     let top = Lazy<Top>()
 
-    /// The task-local values that are carried along with actions.
     let carried: CarriedValues?
-    /// Where the order comes from, if not from the inbox.
     @usableFromInline let order: (any Order<Action>)?
     let instrument: TreeInstrument?
 
@@ -146,7 +134,6 @@ extension StoreNode {
 extension Tree {
   @usableFromInline nonisolated var carriesValues: Bool { extras.withObject { $0.carried != nil } ?? false }
 
-  /// Whether dispatching needs more than a place in the order.
   @usableFromInline nonisolated var needsPlacing: Bool {
     extras.withObject { $0.carried != nil || $0.order != nil } ?? false
   }
@@ -155,12 +142,11 @@ extension Tree {
 
   @usableFromInline nonisolated var instrument: TreeInstrument? { extras.withObject { $0.instrument } ?? nil }
 
-  /// The awaited work that the commit in progress is part of. SAFETY: to be read on the tree's executor.
+  /// SAFETY: to be read on the tree's executor.
   @unsafe nonisolated var awaitedWorkOfExecutor: AwaitedWork? {
     extras.withObject { extras in unsafe extras.onExecutor.unconfined.awaitedWork } ?? nil
   }
 
-  /// The present values of the task-locals that the tree carries.
   @usableFromInline nonisolated var carriedContext: CarriedValues.Context? {
     extras.withObject { $0.carried?.capture() } ?? nil
   }

@@ -1,13 +1,12 @@
 import Synchronization
 
-/// The instrument of one tree.
 @usableFromInline package final class TreeInstrument: Sendable {
   let instrument: any StoreInstrument
   let store: InstrumentedStore
   let timesCommits: Bool
   private let clock: ElapsedClock
   /// When the action that is being committed was requested, in nanoseconds by the clock; `.min` if it did not wait.
-  /// Only on the tree's executor; an atomic, as it has no run-time access check.
+  /// Only on the tree's executor; an atomic, because it has no run-time access check.
   private let requested = Atomic(Int64.min)
   private let effectCount = Atomic(0)
 
@@ -20,10 +19,9 @@ import Synchronization
 
   var now: Duration { clock.now }
 
-  /// How long it is since a time; zero if the clock has been set back meanwhile.
+  /// The time since another; zero if the clock has been set back meanwhile.
   func elapsed(since time: Duration) -> Duration { max(.zero, now - time) }
 
-  /// The tree has its root store, which is read by a closure.
   func begin(reading read: @escaping @Sendable () async -> StoreStatistics?) {
     store.begin(read)
     instrument.opened(store)
@@ -36,7 +34,7 @@ import Synchronization
 
   // MARK: Commits
 
-  /// The task-local values that the tree carries, and, where commits are timed, when actions were requested.
+  /// The task-local values that the tree carries; if commits are timed, also the times of requests.
   func carrying(_ others: CarriedValues?) -> CarriedValues? {
     guard timesCommits else { return others }
     let own = CarriedValues { [self] in
@@ -52,7 +50,6 @@ import Synchronization
     return others.map { $0.and(own) } ?? own
   }
 
-  /// The beginning of a commit.
   struct Beginning {
     let position: Int
     let time: Duration?
@@ -92,8 +89,8 @@ import Synchronization
 }
 
 extension Duration {
-  /// Of a time of an `ElapsedClock`: where it is too large, less what is left out of all such times, whose differences
-  /// are right.
+  /// The nanoseconds of an `ElapsedClock`'s time. On overflow all such times lack the same amount, so differences are
+  /// right.
   fileprivate var inNanoseconds: Int64 {
     let (seconds, attoseconds) = components
     return seconds.multipliedReportingOverflow(by: 1_000_000_000).partialValue &+ attoseconds / 1_000_000_000

@@ -1,4 +1,3 @@
-/// Work that begins and ends on a tree's executor.
 @usableFromInline struct TreeWork: Sendable {
   @usableFromInline let begin: @Sendable (isolated any TreeIsolation) -> Void
   @usableFromInline let end: @Sendable (isolated any TreeIsolation) -> Void

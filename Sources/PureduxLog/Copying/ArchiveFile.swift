@@ -1,25 +1,24 @@
 import Dispatch
 import Puredux
 
-/// A file of logs: while it is written, and as it is read. The logs lie one behind the other.
+/// A file of exported logs, one after the other: while it is written, and as it is read.
 final class ArchiveFile: LogDirectory {
-  /// Where one log is.
   struct Tree: Sendable {
-    /// Where the part with its key begins.
+    /// The offset of the part with its key.
     var start: Int
-    /// Where its first part behind that begins, and the number of that.
+    /// The offset and the number of the part after that.
     var offset: Int
     var number: UInt64
     var head: UInt64 = 0
-    /// Where the part with its newest snapshot begins.
+    /// The offset of its newest snapshot.
     var snapshot: Int?
   }
 
   private struct Contents {
     var trees: [String: Tree] = [:]
-    /// The one that is written.
+    /// The log that is being written.
     var current: String?
-    /// Where the next part goes, and its number.
+    /// The offset and the number of the next part.
     var end = ArchivePart.magic.count
     var next: UInt64 = 1
     var entries: UInt64 = 0
@@ -27,7 +26,7 @@ final class ArchiveFile: LogDirectory {
   }
 
   private static let readSize = 1 << 20
-  /// How many bytes a part may have.
+  /// In bytes.
   static let partLimit = Int(UInt32.max)
 
   let partLimit: Int
@@ -43,7 +42,7 @@ final class ArchiveFile: LogDirectory {
     self.isWritten = isWritten
   }
 
-  private static func refusal(_ text: String = "A file of exported logs is only read.") -> LogError { .refused(text) }
+  private static func refusal(_ text: String = "A file of exported logs is read-only.") -> LogError { .refused(text) }
 
   private static func onQueue<Result: Sendable>(
     _ queue: DispatchQueue, _ body: @escaping @Sendable () throws(LogError) -> Result
@@ -83,10 +82,10 @@ final class ArchiveFile: LogDirectory {
 
   // MARK: Writing
 
-  /// Makes a file: under a name of its own until it is whole.
+  /// Writes a file, under a temporary name until it is complete.
   ///
-  /// - Throws: `LogError.refused` if one of the two names has anything but a regular file. A device would be replaced
-  ///   by a file, and a write through a symbolic link would change another file.
+  /// - Throws: `LogError.refused` if one of the two names has anything but a regular file. A device would be replaced,
+  ///   and a write through a symbolic link would change another file.
   static func write<Result: Sendable>(
     _ path: String, partLimit: Int = ArchiveFile.partLimit, _ body: (ArchiveFile) async throws -> Result
   ) async throws -> Result {
@@ -129,7 +128,6 @@ final class ArchiveFile: LogDirectory {
     throw .refused("\(directory.path)/\(name) is not a regular file: an export would replace it. Name another path.")
   }
 
-  /// The directory of a path, and the name there.
   private static func place(of path: String, making: Bool) throws(LogError) -> (Directory, String) {
     try onDisk { () throws(Disk.Failure) in
       let path = try Directory.absolute(path)
@@ -145,7 +143,7 @@ final class ArchiveFile: LogDirectory {
     return try contents.withLock { contents throws(LogError) in
       try begin(key, &contents)
       guard var tree = contents.trees[key], contents.current == key else {
-        throw Self.refusal("Logs are written to the file one behind the other.")
+        throw Self.refusal("Logs are written to the file one after the other.")
       }
       if let head, head != tree.head { throw .headIsElsewhere(tree.head) }
       try write(entries.map { .entry($0) }, &contents)
@@ -160,7 +158,7 @@ final class ArchiveFile: LogDirectory {
     guard isWritten else { throw Self.refusal() }
     try contents.withLock { contents throws(LogError) in
       guard contents.current == key else {
-        throw Self.refusal("Logs are written to the file one behind the other.")
+        throw Self.refusal("Logs are written to the file one after the other.")
       }
       let offset = contents.end
       try write([.snapshot(snapshot)], &contents)
@@ -168,7 +166,7 @@ final class ArchiveFile: LogDirectory {
     }
   }
 
-  /// Ends the log that is written, where another one begins.
+  /// Begins a log, and ends the previous one.
   private func begin(_ key: String, _ contents: inout Contents) throws(LogError) {
     guard contents.current != key, contents.trees[key] == nil else { return }
     try endTree(&contents)
@@ -216,7 +214,7 @@ final class ArchiveFile: LogDirectory {
 
   // MARK: Reading
 
-  /// Opens a file that is whole.
+  /// Opens a file, and checks all of it.
   static func read(_ path: String) async throws(LogError) -> ArchiveFile {
     try await onQueue(DispatchQueue(label: "puredux.archive.place")) { () throws(LogError) in
       let (directory, name) = try place(of: path, making: false)
@@ -232,7 +230,7 @@ final class ArchiveFile: LogDirectory {
     let start = try onDisk { () throws(Disk.Failure) in try disk.read(magic.count, at: 0) }
     guard start == magic else {
       guard start.count == magic.count, start.dropLast() == magic.dropLast(), start[magic.count - 1] > magic.last ?? 0
-      else { throw Self.refusal("\(disk.path) is no file of exported logs.") }
+      else { throw Self.refusal("\(disk.path) is not a file of exported logs.") }
       throw Self.refusal("\(disk.path) was written by a newer version of this library, which is to open it.")
     }
     var found = Contents()
@@ -260,9 +258,9 @@ final class ArchiveFile: LogDirectory {
         isRight = isRight && current == nil && trees == UInt64(found.trees.count) && entries == found.entries
         isWhole = true
       }
-      guard isRight else { throw damage(cursor.number - 1, "has parts that do not belong there") }
+      guard isRight else { throw damage(cursor.number - 1, "has a misplaced part") }
     }
-    guard isWhole else { throw damage(cursor.number, "is not whole: it has no end") }
+    guard isWhole else { throw damage(cursor.number, "is incomplete: it has no end") }
     contents.withLock { $0 = found }
   }
 
@@ -270,11 +268,10 @@ final class ArchiveFile: LogDirectory {
     .damaged(position: number, "\(disk.path) \(text), at part \(number).")
   }
 
-  /// Where the next part is.
   struct Cursor: Sendable {
     var offset: Int
     var number: UInt64
-    /// What has been read, and where that begins.
+    /// The bytes that were read, and their offset.
     var bytes: [UInt8] = []
     var start = 0
 
@@ -284,7 +281,7 @@ final class ArchiveFile: LogDirectory {
     }
   }
 
-  /// The next part, and where it begins; nil at the end of the file.
+  /// The next part and its offset; nil at the end of the file.
   fileprivate func next(_ cursor: inout Cursor) throws(LogError) -> (ArchivePart, Int)? {
     while true {
       let place = cursor.offset - cursor.start
@@ -304,7 +301,7 @@ final class ArchiveFile: LogDirectory {
         let offset = cursor.offset
         let size = try onDisk { () throws(Disk.Failure) in try disk.size() }
         if offset == size { return nil }
-        guard count <= size - offset else { throw damage(cursor.number, "is not whole: it is cut") }
+        guard count <= size - offset else { throw damage(cursor.number, "is incomplete: it was cut off") }
         guard try isWhole(count, at: offset) else { throw damage(cursor.number, "cannot be read") }
         cursor.bytes = try onDisk { () throws(Disk.Failure) in try disk.read(max(count, Self.readSize), at: offset) }
         cursor.start = offset
@@ -312,7 +309,7 @@ final class ArchiveFile: LogDirectory {
     }
   }
 
-  /// Whether a part is what was written, where it is too large to be read before that is known.
+  /// Checks a large part in pieces, before memory is allocated for it.
   private func isWhole(_ count: Int, at offset: Int) throws(LogError) -> Bool {
     guard count > Self.readSize else { return true }
     return try onDisk { () throws(Disk.Failure) in
@@ -338,7 +335,6 @@ final class ArchiveFile: LogDirectory {
   }
 }
 
-/// One log in the file.
 final class ArchivedTree: DenseLog, SnapshotStore {
   private let key: String
   private let file: ArchiveFile
@@ -351,7 +347,7 @@ final class ArchivedTree: DenseLog, SnapshotStore {
 
   var name: String? { key }
   var entryLimit: Int { min(1 << 30, file.partLimit - 1) }
-  /// How many bytes a snapshot may have, beside what its part says of it.
+  /// In bytes, without those that the part adds.
   var snapshotLimit: Int { file.partLimit - 9 }
   var snapshots: (any SnapshotStore)? { self }
 
@@ -370,7 +366,7 @@ final class ArchivedTree: DenseLog, SnapshotStore {
     _ = try await file.use { [file, key] () throws(LogError) in try file.append(entries, to: key, behind: head) }
   }
 
-  /// So that it can be written once more.
+  /// So that the log can be written again.
   func leaveOut() async throws(LogError) { try await file.leaveOut(key) }
 
   func head() async throws(LogError) -> UInt64 {
@@ -404,7 +400,7 @@ final class ArchivedTree: DenseLog, SnapshotStore {
           }
         }
         if !records.isEmpty { return records }
-        // A file that is read has no more.
+        // A file that is read has no more entries.
         await arrivals.wait(after: 0)
       }
       return nil

@@ -1,12 +1,12 @@
-/// What a file of exported logs consists of, behind its magic: each part as a record, whose position is its number.
+/// A part of a file of exported logs: a record, whose position is the part's number.
 enum ArchivePart: Equatable {
-  /// A log begins, with this key.
+  /// The beginning of a log.
   case tree(String)
   case entry([UInt8])
   case snapshot(LogSnapshot)
-  /// The log has so many entries.
+  /// The end of a log.
   case endOfTree(entries: UInt64)
-  /// The file has so many logs, and entries in all of them.
+  /// The end of the file.
   case end(trees: UInt64, entries: UInt64)
 
   /// `PDXCOPY`, and the version of the format.
@@ -36,7 +36,6 @@ enum ArchivePart: Equatable {
     return bytes.bytes
   }
 
-  /// Nil where the bytes are none.
   init?(_ bytes: [UInt8]) {
     var reader = ByteReader(bytes)
     guard let byte = reader.take(UInt8.self), let sort = Sort(rawValue: byte) else { return nil }

@@ -1,33 +1,30 @@
-/// Goes through a log and its copy: what the copy is to have next, and where the entries are that it has.
+/// Walks through a log and its copy: yields the next entry that the copy must have, and maps the positions.
 struct Comparison {
-  /// What the copy is to have next.
   struct Expected {
     /// In the log.
     var position: UInt64
-    /// As the copy has them, with its positions.
+    /// As in the copy, with its positions.
     var bytes: [UInt8]
-    /// The entry of the log; none where it is one that stands in.
+    /// The entry of the log; nil for a stand-in.
     var record: LogRecord?
   }
 
-  /// Of an entry that has been placed.
   private struct Sum: Hashable {
     var checksum: UInt32
     var count: Int
   }
 
-  /// How many of the last entries are remembered that the target may have repeated.
+  /// How many of the last entries are remembered, to recognize repetitions in the target.
   private static let repetitionLimit = 1024
 
-  /// What the copy begins with: entries that stand in for those at these positions of the log.
+  /// The positions of the log that have stand-ins.
   private let standIns: [UInt64]
   private let moment: UInt64
   private var placedStandIns = 0
   private var source: RecordReader
   private var next: Expected?
   private(set) var places = PositionMap()
-  /// The order at what has been compared, of the log and of the copy. Where the copy begins with a snapshot, each is
-  /// known from the snapshot on that is there.
+  /// The order up to here, in the log and in the copy. If the copy begins with a snapshot, nil before that.
   private(set) var order: Fold?
   private(set) var orderOfCopy: Fold?
   private let newest: Fold?
@@ -35,23 +32,23 @@ struct Comparison {
   private var recent: [Sum] = []
   private var recentCounts: [Sum: Int] = [:]
   private var nextRecent = 0
-  /// The positions of the copy that have what was there before, and for each the last one before it that has not.
+  /// The copy's positions with repetitions, each with the last earlier position without one.
   private var repetitions: [UInt64: UInt64] = [:]
-  /// The decisions of the log, with the entries that they are about; and those decisions whose entries the copy lacks.
+  /// The decisions of the log, with their entries; and those decisions whose entries the copy lacks.
   private var decisions: [UInt64: UInt64] = [:]
   private var undecided: Set<UInt64> = []
-  /// The position in the copy of the last entry that was met.
+  /// The copy's position of the last entry that was met.
   private var lastMet: UInt64 = 0
-  /// The position in the log of the last entry that has been placed.
+  /// The log's position of the last entry that was placed.
   private(set) var last: UInt64 = 0
-  /// How many entries have been placed.
+  /// How many entries were placed.
   private(set) var count: UInt64 = 0
-  /// Whether the copy's last entry is an epoch that began with an earlier copy.
+  /// Whether the copy's last entry is the epoch of an earlier copy.
   private(set) var endsWithEpoch = false
 
   /// - Parameters:
-  ///   - newest: The order that the log's snapshot says.
-  ///   - kept: The order that the copy's snapshot says.
+  ///   - newest: The order in the log's snapshot.
+  ///   - kept: The order in the copy's snapshot.
   init(_ source: RecordReader, standIns: [UInt64], moment: UInt64, newest: Fold?, kept: Fold?) {
     self.source = source
     self.standIns = standIns
@@ -61,10 +58,9 @@ struct Comparison {
     if standIns.isEmpty { (order, orderOfCopy) = (Fold(), Fold()) }
   }
 
-  /// Whether all that stand in have been placed.
   var hasBegun: Bool { placedStandIns == standIns.count }
 
-  /// What the copy is to have next; nil where it is whole.
+  /// The next entry that the copy must have; nil if it is complete.
   mutating func expected() async throws -> Expected? {
     if next == nil { next = try await load() }
     return next
@@ -78,15 +74,15 @@ struct Comparison {
     while let record = try await source.next() {
       switch LogEntry.decode(record.bytes) {
       case .newerFormat: throw LogCopyError.Reason.newerFormat(position: record.position)
-      // Repeated by the target of an earlier copy: it says nothing.
+      // A repetition by the target of an earlier copy, which means nothing.
       case .standIn: places.place(record.position, at: places.last)
       case .entry(let header, _):
         let seen = header.seen.position
-        // One that lies ahead stops a replica, there and here.
+        // A writer that had seen a later position stops a replica, in the log and in the copy.
         let moved = seen < record.position ? places.atMost(seen) : .max
         return Expected(position: record.position, bytes: LogEntry.moved(record.bytes, to: moved), record: record)
       case .decision:
-        // A decision about a later entry, or one that was taken back, decides nothing, there and here.
+        // A decision about a later entry, or one that was taken back, has no effect, in the log and in the copy.
         var moved: UInt64? = .max
         if let skipped = record.skipped {
           decisions[record.position] = skipped
@@ -108,7 +104,6 @@ struct Comparison {
     return nil
   }
 
-  /// What is expected is at a position of the copy.
   mutating func place(_ expected: Expected, at position: UInt64) {
     places.place(expected.position, at: position)
     last = expected.position
@@ -118,7 +113,8 @@ struct Comparison {
     endsWithEpoch = false
   }
 
-  /// The copy has an entry: what is expected, or what a copy may have beside that. Throws where it is something else.
+  /// Compares an entry of the copy with the expected one. Epochs and repetitions are accepted, too. Throws for any
+  /// other entry.
   mutating func meet(_ found: LogRecord) async throws {
     let expected = try await expected()
     orderOfCopy?.follow(found)
@@ -133,12 +129,12 @@ struct Comparison {
     } else if case .epoch = LogEntry.decode(found.bytes) {
       endsWithEpoch = true
     } else if !isRepetition || LogEntry.decode(found.bytes) == .unreadable {
-      // A store stops at what nobody can read, also where the log has it once and has decided to skip it.
+      // A store stops at an unreadable repetition, even if the log has decided to skip the original.
       throw LogCopyError.Reason.differs(position: found.position)
     }
     var isRight = true
     if let kept, kept.position == found.position {
-      // A snapshot of the log is taken at its word.
+      // A snapshot of the log is trusted.
       let said = newest.flatMap { places[$0.position] == found.position ? $0.chain : nil } ?? order?.chain
       isRight = said == nil || said == kept.chain
       orderOfCopy = orderOfCopy ?? kept
@@ -149,8 +145,8 @@ struct Comparison {
 
   private func original(_ position: UInt64) -> UInt64 { repetitions[position] ?? position }
 
-  /// Whether an entry is what is expected: where the log has a repetition, and the copy more of them, it is not known
-  /// which of these its writer is said to have seen, and all are the same place in the order.
+  /// If the log has a repetition, and the copy has more, it is unknown which of them the writer has seen: all are the
+  /// same place in the order.
   private func isSame(_ found: [UInt8], _ expected: [UInt8]) -> Bool {
     if found == expected { return true }
     guard !repetitions.isEmpty, case .entry(let mine, _) = LogEntry.decode(found),

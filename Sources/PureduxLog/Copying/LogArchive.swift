@@ -1,26 +1,27 @@
-/// The logs in a file that `export(to:)` has made, to be read: each as any other log, by whatever reads one.
+/// The logs in a file that `export(to:)` has made. They are read like any other log.
 ///
 ///     let monday = try await LogArchive(path: "backups/monday")
 ///     try await monday["boards/17"].copy(to: log["boards/17"])
 ///     let report = try await verifyReplay(of: monday["boards/17"], by: program)
 ///
-/// Their entries have the positions 1, 2, 3 and so on. Nothing is appended to them, saved, truncated or removed
+/// Their entries have the positions 1, 2, 3 and so on. Appending, saving, truncating and removing fail
 /// (`LogError.refused`).
 public final class LogArchive: LogDirectory {
   private let file: ArchiveFile
 
-  /// Reads the file once, to its end.
+  /// Opens a file, and reads it once, to its end.
   ///
-  /// - Throws: `LogError.damaged` where it is not whole, or was changed: with the number of the part of the file that
-  ///   cannot be read, from 1 on. `.refused` where it is none, or one of a newer version; `.unavailable` where it
-  ///   cannot be opened.
+  /// - Throws: `LogError.damaged` if the file is incomplete or was changed, with the number of the part that cannot be
+  ///   read, from 1 on. `.refused` if it is no such file, or of a newer version; `.unavailable` if it cannot be opened.
   public init(path: String) async throws(LogError) { file = try await ArchiveFile.read(path) }
 
   public subscript(key: String) -> any OrderedLog { file[key] }
 
-  /// In their order as texts.
+  /// The keys, in their order as texts.
   public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> { file.keys(prefix: prefix) }
 
+  /// Fails: the file is read-only.
+  ///
   /// - Throws: `LogError.refused`.
   public func remove(_ key: String) async throws(LogError) { try await file.remove(key) }
 

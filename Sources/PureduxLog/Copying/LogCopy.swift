@@ -1,77 +1,74 @@
-/// How far a copy has come.
+/// The progress of a copy.
 public struct LogCopyProgress: Sendable, Hashable {
-  /// The key of the log that is being copied, if it has one.
+  /// The key of the log, if it has one.
   public var key: String?
-  /// How many of its positions are in the copy. On an engine where logs share positions those of others are among them.
+  /// How many of its positions are in the copy. On an engine where logs share positions, those of other logs count,
+  /// too.
   public var copied: UInt64
-  /// How many there are to be.
+  /// How many are to be copied.
   public var total: UInt64
 
-  /// For tests of what is told the progress: copies make their own.
+  /// For tests of code that shows progress.
   public init(key: String?, copied: UInt64, total: UInt64) {
     (self.key, self.copied, self.total) = (key, copied, total)
   }
 }
 
-/// What a copy has made.
+/// The result of a copy.
 public struct LogCopyReport: Sendable, Hashable {
-  /// How many logs were copied that are not empty.
+  /// The number of copied logs that are not empty.
   public var logs: UInt64
-  /// How many entries of them are in the copy, beside those that only its snapshot has.
+  /// Their entries in the copy, without those that only its snapshot has.
   public var entries: UInt64
   /// How many of those were not there before.
   public var added: UInt64
-  /// Why logs of a directory were not copied to their end, by their keys. Damaged logs whose keys cannot be read have
-  /// one error together, without a key: its text names one of them and counts the others. A file has nothing of them.
+  /// The errors of the logs in a directory that were not copied to their end; an exported file has nothing of these.
+  /// Damaged logs whose keys cannot be read have one error without a key, which names one of them and counts the
+  /// others.
   public var failures: [LogCopyError]
 
-  /// For tests of what reads a report: copies make their own.
+  /// For tests of code that reads reports.
   public init(logs: UInt64 = 0, entries: UInt64 = 0, added: UInt64 = 0, failures: [LogCopyError] = []) {
     (self.logs, self.entries, self.added, self.failures) = (logs, entries, added, failures)
   }
 }
 
 extension OrderedLog {
-  /// Copies the log to another one, on whatever engine: its entries, its snapshot, what was decided and sealed. A store
-  /// that is opened on the copy has the same state, and goes on.
+  /// Copies the log to another one, on any engine: its entries, snapshot, decisions and seals. A store that is opened
+  /// on the copy has the same state, and continues.
   ///
   ///     try await files["boards/17"].copy(to: cluster["boards/17"])
   ///
-  /// It knows no states and actions. Positions may be others in the copy, and what names one in the log names that of
-  /// the same entry there. The order, and so the hash over it, stays. Of a log that was truncated the copy begins with
-  /// the snapshot: entries that stand in for what that has come before it, and a store that has not begun with the
-  /// snapshot stops at the first of them, as at a truncated log.
+  /// States and actions are not decoded. Positions may differ in the copy, where references to them are adapted. The
+  /// order, and so its hash, stays. The copy of a truncated log begins with the snapshot, after stand-ins for the
+  /// entries that it refers to. A store without the snapshot stops at the first stand-in, as at a truncated log.
   ///
-  /// **The log may be in use.** Copied is what it has when this begins; what comes later is with the next call. The
-  /// *target* must not be followed by a store, or written to, until the last one has returned.
+  /// **The log may be in use.** A call copies the entries that exist when it begins; the next call copies later ones.
+  /// The *target* must not be followed or written to until the last call has returned.
   ///
-  /// **It can be repeated.** Where it was cut short, as a log was away or the process has died, the same call compares
-  /// what is there with the log, and goes on behind that. A target that has anything else is refused, and not changed
-  /// (`.differs`); so is one whose beginning cannot be compared any more, as the log was truncated since
-  /// (`.truncatedSince`). Where the log has another snapshot at a position by now (`LogOptions.ignoresSnapshots`), it
-  /// takes the place of the target's.
+  /// **It can be repeated.** After an interruption, the same call compares the target with the log, and continues. A
+  /// target with anything else is refused, and not changed (`.differs`). So is one whose beginning cannot be compared,
+  /// as the log was truncated since (`.truncatedSince`). If the log has replaced a snapshot
+  /// (`LogOptions.ignoresSnapshots`), so does the copy.
   ///
-  /// **It is compared.** As positions of the log mean something else in the copy, an epoch begins at its end
-  /// (`LogStatistics.epoch`). Then it is read, and is to have every entry, in this order, and the snapshot. Where there
-  /// is nothing to add none begins, unless the target has none behind what was copied: that may be a copy that was cut
-  /// short. So a file that is imported into the log that it was exported from begins one, too, and once. A log that is
-  /// copied to itself stays as it is.
+  /// **It is verified.** An epoch begins at the copy's end (`LogStatistics.epoch`), as the log's positions mean
+  /// something else there. Then the copy must have every entry, in order, and the snapshot. If there was nothing to
+  /// add, an epoch begins only if the target lacks one, as after an interruption. So importing a file into the log that
+  /// it was exported from begins one epoch. A log that is copied to itself stays as it is.
   ///
-  /// **It takes** memory for a batch of about 1 MB, for the snapshot, and 24 bytes for each run of entries whose
-  /// positions follow one another in both logs, and for each entry that the target has twice. From one `FileLog` to
-  /// another that is one run, and one more wherever the copy has something beside that, as the epoch of an earlier
-  /// call; where logs share positions, as on NATS, there may be as many as entries.
+  /// **Memory**: about 1 MB for a batch, and the snapshot. Also 24 bytes for each run of entries with consecutive
+  /// positions in both logs, and for each repetition in the target. Two `FileLog`s have one run, and one more for each
+  /// addition in the copy, as an earlier epoch. If logs share positions, as on NATS, each entry may be a run.
   ///
-  /// The log is read up to twice, the target as often. A `FileLog` as target takes many entries with one write of the
-  /// disk, a `PostgreSQLLog` in one transaction; any other is given one at a time, as what comes behind one that fails
-  /// would be out of order.
+  /// **Time**: the log and the target are read up to twice each. A `FileLog` takes many entries with one write of the
+  /// disk, a `PostgreSQLLog` in one transaction. Any other target gets one at a time, so that none follows a failed
+  /// one.
   ///
   /// - Parameters:
   ///   - target: The log that becomes a copy.
-  ///   - reason: Why there is a copy, for who reads its epoch. With nil none begins: for a target that nobody is told
-  ///     positions of.
-  ///   - progress: Told how far the copy has come, from time to time.
-  /// - Throws: `LogCopyError`; `CancellationError` where the task is cancelled.
+  ///   - reason: The reason in the epoch. With nil no epoch begins: for a target whose positions nobody is told.
+  ///   - progress: Called with the progress from time to time.
+  /// - Throws: `LogCopyError`; `CancellationError` if the task is cancelled.
   @discardableResult
   public func copy(
     to target: any OrderedLog, reason: String? = "copied", progress: (@Sendable (LogCopyProgress) -> Void)? = nil
@@ -79,13 +76,13 @@ extension OrderedLog {
     try await LogCopy(source: self, target: target, key: name, reason: reason, progress: progress).run()
   }
 
-  /// Copies the log to a file (`LogArchive`), under its key; under "" where it has none.
+  /// Copies the log to a file (`LogArchive`), under its key, or `""` if it has none.
   ///
-  /// The file has its name when it is whole: until then it is `<path>.new`. An earlier regular file is replaced. If the
-  /// log is truncated meanwhile, the export begins anew, three times in all.
+  /// The file is `<path>.new` until it is complete, and then replaces an earlier regular file. If the log is truncated
+  /// meanwhile, the export begins again, three times in all.
   ///
   /// - Throws: As `copy(to:)`, but `LogError.truncated` (`.log`) for `.truncatedSince`. `LogError.refused` if the path,
-  ///   or `<path>.new`, has anything but a regular file: a symbolic link, a device, a pipe or a directory.
+  ///   or `<path>.new`, is not a regular file, but a symbolic link, a device, a pipe or a directory.
   @discardableResult
   public func export(
     to path: String, progress: (@Sendable (LogCopyProgress) -> Void)? = nil
@@ -97,22 +94,22 @@ extension OrderedLog {
 }
 
 extension LogDirectory {
-  /// Copies logs to another directory, each as `OrderedLog.copy(to:)` does, one after the other: to another disk, from
+  /// Copies logs to another directory, one after the other, each as `OrderedLog.copy(to:)` does: to another disk, from
   /// files to a cluster, or back.
   ///
   ///     let report = try await files.copy(to: cluster, prefix: "boards/")
   ///     for failure in report.failures { print(failure) }
   ///
-  /// What the target has under other keys stays. A log that cannot be copied, as it or what the target has under its
-  /// key is not as it should be, is left out, and the report says why. One that is removed meanwhile is not missed.
+  /// Logs of the target under other keys stay. A log that cannot be copied, because of its own state or of the target's
+  /// log under its key, is left out, and is in `failures`. A log that is removed meanwhile is not.
   ///
   /// - Parameters:
-  ///   - target: Where the copies are made, each under the key of its log.
-  ///   - prefix: The keys that begin with this text; all by default.
+  ///   - target: The directory of the copies, each under the key of its log.
+  ///   - prefix: Selects the keys that begin with this text; all by default.
   ///   - reason: As for one log.
-  ///   - progress: Told how far the copy of each log has come, from time to time.
-  /// - Throws: `LogCopyError`, with the key, where one of the directories is away, in use or full (`.log`), and what
-  ///   `keys(prefix:)` throws.
+  ///   - progress: Called with the progress of each log from time to time.
+  /// - Throws: `LogCopyError`, with the key, if one of the directories is unavailable, in use or full (`.log`), and the
+  ///   errors of `keys(prefix:)`. `CancellationError` if the task is cancelled.
   public func copy(
     to target: any LogDirectory, prefix: String = "", reason: String? = "copied",
     progress: (@Sendable (LogCopyProgress) -> Void)? = nil
@@ -125,7 +122,7 @@ extension LogDirectory {
         guard let next = try await keys.next() else { return report }
         key = next
       } catch LogError.damaged(let position, let text) {
-        // Trees whose keys cannot be read. All others have come.
+        // The error of all trees whose keys cannot be read, after all other keys.
         report.failures.append(LogCopyError(key: nil, reason: .log(.damaged(position: position, text))))
         return report
       }
@@ -140,18 +137,18 @@ extension LogDirectory {
     }
   }
 
-  /// Copies logs to a file, which can be kept as a backup, read (`LogArchive`), and imported: also while stores follow
-  /// them. Each is a prefix of what it will be; no moment is common to all of them.
+  /// Copies logs to a file, also while stores follow them: a backup that can be read (`LogArchive`) and imported. Each
+  /// log is copied up to a position of its own; no moment is common to all.
   ///
   ///     let report = try await log.export(to: "backups/monday")
   ///     for failure in report.failures { print(failure) }
   ///
-  /// The file has its name when it is whole: until then it is `<path>.new`. An earlier regular file is replaced, even
-  /// if logs are left out: keep a copy of it until you have looked at `failures`. A log that is truncated meanwhile is
-  /// read anew, three times in all.
+  /// The file is `<path>.new` until it is complete, and then replaces an earlier regular file, even if logs are left
+  /// out. Keep a copy of that until you have looked at `failures`. A log that is truncated meanwhile is read again,
+  /// three times in all.
   ///
-  /// - Throws: As `copy(to:)`; `LogError.refused` if the path, or `<path>.new`, has anything but a regular file: a
-  ///   symbolic link, a device, a pipe or a directory.
+  /// - Throws: As `copy(to:)`; `LogError.refused` if the path, or `<path>.new`, is not a regular file, but a symbolic
+  ///   link, a device, a pipe or a directory.
   public func export(
     to path: String, prefix: String = "", progress: (@Sendable (LogCopyProgress) -> Void)? = nil
   ) async throws -> LogCopyReport {
@@ -160,10 +157,10 @@ extension LogDirectory {
     }
   }
 
-  /// Copies the logs of a file that was exported here, each as `OrderedLog.copy(to:)` does. The file is read once
-  /// before, so that nothing is changed if it is not whole.
+  /// Copies the logs of an exported file, each as `OrderedLog.copy(to:)` does. The file is read once before: a damaged
+  /// one changes nothing.
   ///
-  /// - Throws: As `copy(to:)`, and what `LogArchive.init(path:)` throws.
+  /// - Throws: As `copy(to:)`, and the errors of `LogArchive.init(path:)`.
   public func `import`(
     from path: String, prefix: String = "", reason: String? = "imported",
     progress: (@Sendable (LogCopyProgress) -> Void)? = nil
@@ -181,7 +178,6 @@ extension LogCopyReport {
   }
 }
 
-/// One copy of one log.
 struct LogCopy: Sendable {
   let source: any OrderedLog
   let target: any OrderedLog
@@ -189,34 +185,32 @@ struct LogCopy: Sendable {
   let reason: String?
   let progress: (@Sendable (LogCopyProgress) -> Void)?
 
-  /// What the copy begins with.
   private struct Beginning {
-    /// The positions of the log that entries stand in for; none where the log is whole.
+    /// The log's positions for which entries stand in; none if the log is whole.
     var standIns: [UInt64] = []
     var moment: UInt64 = 0
-    /// What is saved behind those; none where it is there, or the log is whole.
+    /// Saved after the stand-ins; nil if the target has it, or the log is whole.
     var snapshot: EncodedSnapshot?
-    /// The order that the log's snapshot says, at the end of what stands in or behind it.
+    /// The order in the log's snapshot, or at the last position with a stand-in if that is later.
     var newest: Fold?
 
-    /// Behind which the log's entries are copied.
+    /// The log's position after which entries are copied.
     var position: UInt64 { standIns.last ?? 0 }
   }
 
-  /// What a log begins with that stands in for entries of the one that it is a copy of.
+  /// The stand-ins that a log begins with, which is a copy of a truncated log.
   private struct StandIns {
-    /// Those that are stood in for, in order.
+    /// The positions for which they stand in, in order.
     var positions: [UInt64] = []
-    /// The position of the last one that stands in; 0 where there is none.
+    /// The position of the last stand-in; 0 if there is none.
     var end: UInt64 = 0
     var moment: UInt64 = 0
   }
 
-  /// How many bytes and entries are appended at once.
   private static let batchBytes = 1 << 20
   private static let batchCount = 1024
 
-  /// How often a log is read anew that is truncated meanwhile.
+  /// How often a log is read if it is truncated meanwhile.
   private static let attempts = 3
 
   func run() async throws -> LogCopyReport {
@@ -229,7 +223,7 @@ struct LogCopy: Sendable {
     }
   }
 
-  /// Begins anew where the log was truncated behind the snapshot that was found, or what a file was to begin with.
+  /// Begins again if the log was truncated past the snapshot that was found, or past a file's beginning.
   private func copied(_ attempts: Int) async throws -> LogCopyReport {
     do {
       return try await copied()
@@ -243,7 +237,7 @@ struct LogCopy: Sendable {
   }
 
   private func copied() async throws -> LogCopyReport {
-    // Before the head, so that the log is to have what it is of.
+    // Before the head, so that the log has all entries of the snapshot.
     let newest = try await newest(of: source)
     let head = try await source.head()
     if let newest, newest.fold.position > head {
@@ -257,7 +251,7 @@ struct LogCopy: Sendable {
     var comparison = try await compare(beginning, through: head, target: end)
     let present = comparison.count
     try await add(to: &comparison, beginning, newest, through: head, behind: end)
-    // What has all entries of the log and no epoch is a copy that was cut short before it, unless it is the log itself.
+    // A target with all entries and no epoch is a copy that was cut short, unless it is the log itself.
     if let reason, !isItself, comparison.count > present || !comparison.endsWithEpoch {
       try await target.appendEpoch(reason: reason)
     }
@@ -284,7 +278,7 @@ struct LogCopy: Sendable {
   // MARK: The beginning
 
   private func newest(of log: any OrderedLog) async throws -> EncodedSnapshot? {
-    // A snapshot at position 0 has nothing: a store that ignores snapshots has been opened on an empty log.
+    // Without content: a store that ignores snapshots was opened on an empty log.
     guard let stored = try await log.snapshots?.newest(), stored.position > 0 else { return nil }
     switch EncodedSnapshot.decode(stored.bytes) {
     case .newer: throw LogCopyError.Reason.newerFormat(position: stored.position)
@@ -303,7 +297,7 @@ struct LogCopy: Sendable {
     guard let newest, try await isWhole(behind: newest.fold.position, through: head) else {
       throw LogCopyError.Reason.noSnapshot(first: first)
     }
-    // A copy of a copy begins at the same moment, as long as that has its first snapshot.
+    // A copy of a copy has the same moment, as long as that copy has its first snapshot.
     let moment = newest.fold.position == own.end ? own.moment : newest.fold.moment
     let anew = Beginning(
       standIns: newest.fold.positions, moment: moment, snapshot: newest, newest: newest.fold)
@@ -314,7 +308,7 @@ struct LogCopy: Sendable {
       }
       return anew
     }
-    // The snapshot that the target begins with may be there no more in the log.
+    // The log may have lost the target's first snapshot.
     var order = newest.fold
     if order.position < last, last <= head { order = try await followed(order, through: last) }
     let isSame =
@@ -327,7 +321,6 @@ struct LogCopy: Sendable {
     return Beginning(standIns: present.positions, moment: present.moment, newest: order)
   }
 
-  /// The order that the target's snapshot says.
   private func kept() async throws -> Fold? {
     guard let stored = try await target.snapshots?.newest(), stored.position > 0 else { return nil }
     guard case .snapshot(let snapshot) = EncodedSnapshot.decode(stored.bytes), snapshot.fold.position == stored.position
@@ -335,7 +328,7 @@ struct LogCopy: Sendable {
     return snapshot.fold
   }
 
-  /// The order at a position of the log, behind one where it is known.
+  /// Follows the log from an earlier order.
   private func followed(_ order: Fold, through position: UInt64) async throws -> Fold {
     var order = order
     var reader = RecordReader(source, after: order.position, through: position)
@@ -343,8 +336,7 @@ struct LogCopy: Sendable {
     return order
   }
 
-  /// The first entry that is left of a log that is truncated, and what stands in for those before; nil where nothing is
-  /// missing.
+  /// The first remaining entry of a truncated log, and its stand-ins; nil if nothing is missing.
   private func missing(through head: UInt64) async throws -> (first: UInt64, standIns: StandIns)? {
     do {
       let found = try await standIns(of: source, through: head)
@@ -369,7 +361,7 @@ struct LogCopy: Sendable {
     var found = StandIns()
     while let record = try await reader.next(), case .standIn(let position, let moment) = LogEntry.decode(record.bytes)
     {
-      // Another one is a repetition.
+      // Otherwise a repetition.
       guard position > found.positions.last ?? 0 else { continue }
       found.positions.append(position)
       (found.end, found.moment) = (record.position, moment)
@@ -379,7 +371,7 @@ struct LogCopy: Sendable {
 
   // MARK: Copying
 
-  /// As far as the target goes.
+  /// Up to the target's end.
   private func compare(
     _ beginning: Beginning, through head: UInt64, target end: UInt64
   ) async throws -> Comparison {
@@ -396,7 +388,7 @@ struct LogCopy: Sendable {
     return comparison
   }
 
-  /// Where the log's snapshot is of more than the target has: whether the target's own leads to the same.
+  /// If the log's snapshot is newer than the target, checks that the target's order leads to it.
   private func compareOrder(_ comparison: Comparison, _ beginning: Beginning, _ end: UInt64) async throws {
     guard comparison.order == nil, let newest = beginning.newest, var order = comparison.orderOfCopy else { return }
     var reader = RecordReader(source, after: comparison.last, through: newest.position)
@@ -415,7 +407,7 @@ struct LogCopy: Sendable {
     }
   }
 
-  /// What reads the log, which may have been truncated behind what the copy begins with.
+  /// The log may have been truncated past the copy's beginning.
   private func sourceRead<Result>(_ body: () async throws -> Result) async throws -> Result {
     do {
       return try await body()
@@ -442,7 +434,7 @@ struct LogCopy: Sendable {
     if let newest, newest.fold.position >= beginning.position { try await save(newest, comparison.places) }
   }
 
-  /// Returns the position of the last entry that was added, in the log; nil where the copy is whole.
+  /// The log's position of the last added entry; nil if the copy is complete.
   private func addSome(to comparison: inout Comparison, behind end: inout UInt64) async throws -> UInt64? {
     let begins = !comparison.hasBegun
     guard let dense = target as? any DenseLog else {
@@ -453,7 +445,7 @@ struct LogCopy: Sendable {
     var entries: [[UInt8]] = []
     var bytes = 0
     var last: UInt64?
-    // What stands in is there before anything else: a snapshot is to be saved behind it.
+    // Stand-ins are appended before anything else: the snapshot is saved after them.
     while bytes < Self.batchBytes, entries.count < Self.batchCount, !(begins && comparison.hasBegun),
       let expected = try await expected(of: &comparison)
     {
@@ -488,8 +480,8 @@ struct LogCopy: Sendable {
     let kept = try await snapshots.newest()
     if kept == moved { return }
     if kept?.position == moved.position {
-      // In the log another one has taken its place (`LogOptions.ignoresSnapshots`). Of an archive it is not known
-      // whether that was before or since: that is found to be different.
+      // The log has replaced its snapshot (`LogOptions.ignoresSnapshots`). An archive may be older than that:
+      // `checkSnapshot` then finds a difference.
       if !(source is ArchivedTree) { try await snapshots.replace(with: moved) }
     } else {
       try await snapshots.save(moved)
@@ -505,7 +497,7 @@ struct LogCopy: Sendable {
     return LogSnapshot(position: fold.position, bytes: moved.bytes)
   }
 
-  // MARK: Looking at what has been copied
+  // MARK: Verifying the copy
 
   private func check(_ beginning: Beginning, through head: UInt64) async throws {
     let end = try await target.head()
@@ -521,13 +513,13 @@ struct LogCopy: Sendable {
     guard let snapshots = target.snapshots else { return }
     let expected = try moved(snapshot, places)
     let kept = try await snapshots.newest()
-    // Where it is not kept a cache is missing, unless the copy begins with it.
+    // A missing snapshot is only a missing cache, unless the copy begins with it.
     let isThere = kept.map { $0 == expected || $0.position > expected.position } ?? beginning.standIns.isEmpty
     if !isThere { throw LogCopyError.Reason.differs(position: expected.position) }
   }
 }
 
-/// A log that is made anew whenever its engine is asked for it.
+/// A log that its engine makes for each request.
 package protocol LogOfEngine: OrderedLog {
   associatedtype Engine: AnyObject
 

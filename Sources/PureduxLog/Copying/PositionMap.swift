@@ -1,4 +1,4 @@
-/// Where the entries of a log are in its copy: runs of entries whose positions follow one another in both.
+/// The positions of a log's entries in its copy: runs of entries with consecutive positions in both.
 struct PositionMap {
   private struct Run {
     var source: UInt64
@@ -7,10 +7,10 @@ struct PositionMap {
   }
 
   private var runs: [Run] = []
-  /// Where the last entry was placed.
+  /// The last entry's position in the copy.
   private(set) var last: UInt64 = 0
 
-  /// Behind all those before.
+  /// Adds the next entry.
   mutating func place(_ source: UInt64, at target: UInt64) {
     last = target
     if let run = runs.last, source == run.source + run.count, target == run.target + run.count {
@@ -20,19 +20,18 @@ struct PositionMap {
     }
   }
 
-  /// Where an entry is; nil where there is none.
+  /// Nil if the entry is not in the copy.
   subscript(source: UInt64) -> UInt64? {
     guard let run = run(of: source), source - run.source < run.count else { return nil }
     return run.target + (source - run.source)
   }
 
-  /// Where the last entry is that does not lie behind a position; 0 where there is none.
+  /// The place of the last entry up to a position; 0 if there is none.
   func atMost(_ source: UInt64) -> UInt64 {
     guard let run = run(of: source) else { return 0 }
     return run.target + min(source - run.source, run.count - 1)
   }
 
-  /// The last run that begins at a position, or before.
   private func run(of source: UInt64) -> Run? {
     var (low, high) = (0, runs.count)
     while low < high {

@@ -1,4 +1,4 @@
-/// How far the entries of a tree had been acknowledged: the last file, and the offset in it.
+/// The end of a tree's acknowledged entries: the last segment's first position, and an offset in it.
 struct AcknowledgedMark: Equatable {
   var first: UInt64
   var end: UInt64
@@ -16,20 +16,20 @@ struct AcknowledgedMark: Equatable {
     self.end = end
   }
 
-  /// That of a tree's first file before anything in it is acknowledged. Notes are not waited for, but for this one: so
-  /// there always is one, and what the death of a machine leaves is told from damage by it.
+  /// The mark of a tree before any acknowledgement. Only this mark's write is waited for, so that there always is one.
+  /// By it, a torn tail is told from damage after a crash of the machine.
   static let ofNothing = AcknowledgedMark(first: 1, end: UInt64(RecordFormat.headerSize))
 
   var isOfNothing: Bool { self == .ofNothing }
 
-  /// It is on the disk when this returns; its name, when the directory is.
+  /// On return the content is durable; the name is, once the directory is synced.
   func place(in directory: Directory) throws(Disk.Failure) {
     let file = try Disk(FileNames.mark, in: directory, .creating)
     try file.write(bytes, at: 0)
     try file.sync()
   }
 
-  /// None where there is none, or it cannot be read.
+  /// Nil if there is no mark, or if it cannot be read.
   static func read(in directory: Directory) throws(LogError) -> AcknowledgedMark? {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       try Disk(FileNames.mark, in: directory, .reading).read(20, at: 0)

@@ -8,11 +8,10 @@
   import Darwin
 #endif
 
-/// A directory, by its descriptor: names are looked up in this very directory, wherever it has been moved.
+/// A directory, by its descriptor. Names are looked up in this directory even after it was moved.
 final class Directory: Sendable {
   typealias Failure = Disk.Failure
 
-  /// The path that it was opened by.
   let path: String
   private let descriptor: Int32
 
@@ -30,8 +29,8 @@ final class Directory: Sendable {
 
   deinit { if descriptor >= 0 { close(descriptor) } }
 
-  /// A descriptor of a file in the directory, or a negative number; `errno` says why. It is never one of the first
-  /// three: in a process whose standard output was closed, the file would receive the standard output.
+  /// A file's descriptor, or a negative number with the reason in `errno`. It is never one of the first three: if the
+  /// process has closed its standard output, the file would receive that output.
   func openFile(_ name: String, _ flags: Int32) -> Int32 {
     let file = unsafe openat(descriptor, name, flags, 0o644)
     guard (0...2).contains(file) else { return file }
@@ -42,10 +41,8 @@ final class Directory: Sendable {
     return other
   }
 
-  /// A directory in it.
-  ///
-  /// - Throws: A failure that `isMissing` if the name has nothing. A file, or a link to a disk that is not mounted, is not
-  ///   missing: a new directory must not take its place.
+  /// - Throws: A failure that `isMissing` if the name does not exist. A file, or a link to a disk that is not mounted,
+  ///   is not missing: a new directory must not take its place.
   func directory(_ name: String) throws(Failure) -> Directory {
     do throws(Failure) {
       return try Directory(openFile(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path + "/" + name)
@@ -55,7 +52,7 @@ final class Directory: Sendable {
     }
   }
 
-  /// Makes a directory in it; nothing where it is there. It is on the disk when this returns.
+  /// Makes a subdirectory, unless it exists. On return it is durable.
   func make(_ name: String) throws(Failure) {
     guard unsafe mkdirat(descriptor, name, 0o755) == 0 || errno == EEXIST else { throw failure("mkdir", name) }
     try sync()
@@ -76,8 +73,8 @@ final class Directory: Sendable {
       throw failure
     }
     errno = 0
-    // SAFETY: the directory is open until the end of this function; an entry is valid until the next one is read, and
-    // its name ends with zero and is copied at once.
+    // SAFETY: the directory is open until the end of this function. An entry is valid until the next one is read; its
+    // name ends with zero and is copied at once.
     while let entry = unsafe readdir(directory) {
       let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
         unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
@@ -90,7 +87,7 @@ final class Directory: Sendable {
     if code != 0 { throw Failure(call: "readdir", path: path, code: code) }
   }
 
-  /// Returns when the names in it are on the disk.
+  /// Returns when the names in the directory are durable.
   func sync() throws(Failure) {
     guard fsync(descriptor) == 0 else { throw Failure(call: "fsync", path: path, code: errno) }
   }
@@ -103,7 +100,6 @@ final class Directory: Sendable {
     guard unsafe unlinkat(descriptor, name, 0) == 0 || errno == ENOENT else { throw failure("unlink", name) }
   }
 
-  /// Removes an empty directory in it.
   func removeDirectory(_ name: String) throws(Failure) {
     guard unsafe unlinkat(descriptor, name, AT_REMOVEDIR) == 0 || errno == ENOENT else { throw failure("rmdir", name) }
   }
@@ -111,7 +107,7 @@ final class Directory: Sendable {
   /// The file that a name has at present; nil if there is none. A symbolic link counts as a file of its own.
   func place(of name: String) throws(Failure) -> FilePlace? { try status(of: name).map { FilePlace($0) } }
 
-  /// Whether a name has a regular file, and no symbolic link to one; nil if the name has nothing.
+  /// Whether a name has a regular file, and no symbolic link to one; nil if it has nothing.
   func isRegular(_ name: String) throws(Failure) -> Bool? {
     try status(of: name).map { $0.st_mode & S_IFMT == S_IFREG }
   }
@@ -133,7 +129,7 @@ final class Directory: Sendable {
 // MARK: Paths
 
 extension Directory {
-  /// The path from the root on, so that it leads to the same place when the process changes its directory.
+  /// The absolute path, which stays valid when the process changes its working directory.
   static func absolute(_ path: String) throws(Failure) -> String {
     guard let first = path.utf8.first else { throw Failure(call: "open", path: path, code: ENOENT) }
     if first == UInt8(ascii: "/") { return path }
@@ -143,10 +139,11 @@ extension Directory {
     return unsafe String(cString: current) + "/" + path
   }
 
-  /// Makes a directory, and those above it; nothing where it is there. What is made is on the disk when it returns.
+  /// Makes a directory and its parents, unless they exist. On return the new ones are durable.
   static func make(path: String) throws(Failure) {
     if unsafe mkdir(path, 0o755) != 0 {
-      // Who made it may have died before its name was on the disk; whoever may not read where that stands has not.
+      // The process that made it may have died before its name was durable. A process that may not open the parent has
+      // not made it.
       if errno == EEXIST {
         try? Directory(parent(of: path) ?? root(of: path)).sync()
         return
@@ -165,7 +162,7 @@ extension Directory {
 
   private static func root(of path: String) -> String { path.first == "/" ? "/" : "." }
 
-  /// None of a path of one name.
+  /// Nil if the path has a single name.
   private static func parent(of path: String) -> String? {
     var path = Substring(path)
     while path.last == "/" { path.removeLast() }

@@ -8,7 +8,7 @@
   import Darwin
 #endif
 
-/// A file, by its descriptor, and the calls of the operating system that a log is made of. They block.
+/// A file, by its descriptor, and the system calls of a log. They block.
 final class Disk: Sendable {
   struct Failure: Error, Hashable {
     let call: String
@@ -35,13 +35,12 @@ final class Disk: Sendable {
 
     var logError: LogError {
       if isFull { return .full(text) }
-      return isLocked && call == "flock" ? .inUse("\(path) is being written by somebody else.") : .unavailable(text)
+      return isLocked && call == "flock" ? .inUse("\(path) is locked by another log or process.") : .unavailable(text)
     }
   }
 
   enum Access {
     case reading, writing
-    /// Reads a file, but not through a symbolic link.
     case readingNoLink
     /// Makes the file unless it exists.
     case creating
@@ -52,11 +51,10 @@ final class Disk: Sendable {
   let path: String
   private let descriptor: Int32
 
-  /// A file that is written is no symbolic link: otherwise anybody who may make links in the directory decides which
-  /// file is written.
+  /// Does not write through a symbolic link: otherwise anybody who can make links in the directory decides which file
+  /// is written.
   ///
-  /// - Throws: also where it is no regular file: a device or a pipe may have no end; and where the process has few
-  ///   descriptors left.
+  /// - Throws: Also if the file is not regular (a device or a pipe may have no end), or if few descriptors are left.
   init(_ name: String, in directory: Directory, _ access: Access) throws(Failure) {
     let flags =
       switch access {
@@ -66,7 +64,7 @@ final class Disk: Sendable {
       case .creating: O_RDWR | O_CREAT | O_NOFOLLOW
       case .makingNew: O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
       }
-    // Not waiting for the other end of what may be a pipe.
+    // `O_NONBLOCK`: the file may be a pipe without another end.
     descriptor = directory.openFile(name, flags | O_CLOEXEC | O_NONBLOCK)
     path = directory.path + "/" + name
     if descriptor < 0 { throw Failure(call: "open", path: path, code: errno) }
@@ -76,19 +74,19 @@ final class Disk: Sendable {
 
   deinit {
     guard descriptor >= 0 else { return }
-    // By itself: a child process that is being started has the descriptor, too, until it begins.
+    // Explicitly: a child process that is being started shares the lock until it begins.
     _ = flock(descriptor, LOCK_UN)
     close(descriptor)
   }
 
-  /// Logs use no descriptor from this number on, and leave those to the rest of the process: libdispatch ends a process
-  /// in which it gets none.
+  /// Logs leave the descriptors from this number on to the rest of the process: libdispatch ends a process that has
+  /// none left.
   private static var descriptorLimit: Int32 {
     let count = limitOfProcess
     return count - min(64, count / 4)
   }
 
-  /// How many descriptors the process may have at present.
+  /// The number of descriptors that the process may have at present.
   static var limitOfProcess: Int32 {
     #if canImport(Glibc)
       let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
@@ -110,12 +108,11 @@ final class Disk: Sendable {
 
   func size() throws(Failure) -> Int { try status().size }
 
-  /// What tells this file from any other one, whatever they are called.
   func place() throws(Failure) -> FilePlace { try status().place }
 
-  /// Bytes from an offset on: fewer only at the end of the file.
+  /// Reads fewer bytes only at the end of the file.
   func read(_ count: Int, at offset: Int) throws(Failure) -> [UInt8] {
-    // The empty array is one for the whole process: to initialize it would be to write to that.
+    // The empty array is shared by the process: initializing it would write to it.
     if count == 0 { return [] }
     var code: Int32 = 0
     // SAFETY: the call writes at most as many bytes as are left of the buffer, and the count says how many were.
@@ -133,8 +130,8 @@ final class Disk: Sendable {
     return bytes
   }
 
-  /// Reads bytes as words of eight bytes in the machine's order. Zeros fill the last word behind the end of the file.
-  /// Returns the number of bytes as well.
+  /// Reads words of eight bytes in the machine's order. Zeros fill the last word after the end of the file. Returns the
+  /// number of bytes as well.
   func words(_ count: Int, at offset: Int) throws(Failure) -> (words: [UInt64], count: Int) {
     var (code, size): (Int32, Int) = (0, 0)
     // SAFETY: the call writes at most the bytes that are left of the buffer, which has been filled with zeros.
@@ -169,7 +166,7 @@ final class Disk: Sendable {
     }
   }
 
-  /// Returns when what was written is on the disk, with what is needed to find it again.
+  /// Returns when the writes are durable, with the metadata for reading them.
   func sync() throws(Failure) {
     #if canImport(Darwin)
       guard fcntl(descriptor, F_FULLFSYNC) == 0 else { throw failure("fsync") }
@@ -182,15 +179,14 @@ final class Disk: Sendable {
     guard ftruncate(descriptor, off_t(size)) == 0 else { throw failure("ftruncate") }
   }
 
-  /// Until the file is closed nobody else gets it, in this process or another.
+  /// Locks the file until it is closed, against this process and others.
   func lock() throws(Failure) {
     guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { throw failure("flock") }
   }
 
   func unlock() { _ = flock(descriptor, LOCK_UN) }
 
-  /// Opens and locks the file that has a name, and makes it where there is none: its owner before may have removed it
-  /// between the two.
+  /// Opens and locks a file, and makes it if there is none. Its previous owner may remove it between the two steps.
   static func locked(_ name: String, in directory: Directory) throws(Failure) -> Disk {
     while true {
       let disk = try Disk(name, in: directory, .creating)
@@ -199,10 +195,8 @@ final class Disk: Sendable {
     }
   }
 
-  /// Makes a file and locks it. If a process has left a file under the name, that file loses the name, and is not
-  /// written to: somebody may have given it another name as well.
-  ///
-  /// - Throws: Also if another process has locked that file.
+  /// Makes a file and locks it. A file that a process has left under the name is unlinked, and not written to, as it
+  /// may have another name as well. Throws also if another process has locked that file.
   static func lockedNew(
     _ name: String, in directory: Directory, whenOpened: () -> Void = {}
   ) throws(Failure) -> Disk {

@@ -1,6 +1,6 @@
 /// Makes the disk fail, for tests.
 final class DiskFaults: Sendable {
-  /// What a call fails with; nil where it is done.
+  /// The error number with which a call fails; nil if it succeeds.
   let failure: @Sendable (_ call: Call, _ bytes: Int) -> Int32?
 
   enum Call: Sendable { case write, sync, truncate, remove }
@@ -9,7 +9,7 @@ final class DiskFaults: Sendable {
 }
 
 extension FileLog {
-  /// Fails where a test wants it to.
+  /// Throws the failure that a test has set for this call.
   func fail(_ call: DiskFaults.Call, _ file: Disk?, _ count: Int) throws(Disk.Failure) {
     guard let code = faults?.failure(call, count) else { return }
     throw Disk.Failure(call: "\(call)", path: file?.path ?? directory, code: code)

@@ -7,99 +7,99 @@ import Synchronization
 ///     let log = try FileLog(directory: "data")
 ///     let board = try await RootStore(following: log["boards/17"], initialState: Board()) { $0.apply($1) }
 ///
-/// An entry that is told to be appended is on the disk (`fdatasync`; on Apple's systems `F_FULLFSYNC`). All that waits
-/// while the disk works goes with the next write, so that many senders share one. Each entry has a checksum over its
-/// length, position and bytes.
+/// An acknowledged entry is on the disk (`fdatasync`; on Apple's systems `F_FULLFSYNC`), unless `Options.syncs` is off.
+/// Entries that arrive while the disk works share the next write. Each has a checksum over its length, position and
+/// bytes.
 ///
-/// **After a crash.** What was being written when the process or the machine died, and was acknowledged to nobody, is
-/// set aside in a file of its own, and reported. Anything else that is not as it was written is an error
-/// (`LogError.damaged`), and nothing is changed. What was acknowledged right before the *machine* died, and is damaged
-/// as well, cannot always be told from a tail: it is set aside and reported, too.
+/// **After a crash**, the unacknowledged rest of an interrupted write is moved to a separate file, and reported. Any
+/// other damage is an error (`LogError.damaged`), and nothing is changed. If the *machine* crashed, damaged entries
+/// that were acknowledged right before cannot always be told from that rest. They are then moved and reported, too.
 ///
-/// **When the disk fails or is full** what could not be saved is taken back from the file, and told as failed; the
-/// store that follows the log tries again until there is room.
+/// **If the disk fails or is full**, a failed write is removed from the file, and reported as failed. The store that
+/// follows the log retries until there is room.
 ///
-/// **Descriptors.** A tree that is written to has two files open. At most `Options.openFiles` are, by default a quarter
-/// of those that the process may have: beyond that, the files of the trees that were not used for longest are closed,
-/// and opened again with the next entry, where it is looked whether they are still the same. Where the process has 64
-/// file descriptors left (a quarter, where it may have fewer than 256), no more files are opened: that is
-/// `LogError.unavailable`, and the trees whose files are open go on.
+/// **Descriptors.** A tree that is written to has two files open; all trees together have at most `Options.openFiles`.
+/// Beyond that, the least recently used files are closed, and are checked and reopened for the next entry. If only 64
+/// of the process's descriptors are left (a quarter of a limit below 256), opening a file fails with
+/// `LogError.unavailable`. Trees with open files continue to work.
 ///
-/// **Whose the files are.** A directory is open in one `FileLog` at a time. Each tree's directory says which tree it is
-/// of, and its files do: directories that were exchanged, and files of other trees, are not taken
-/// (`LogError.damaged`, which says what to do). Before an append is acknowledged it is made sure that the directory,
-/// its file `lock` and the tree's last file are still where they were opened. Where they were moved, replaced or
-/// removed nothing is acknowledged any more, and the stores that follow the tree stop (`LogStop.unreadable`).
+/// **Ownership.** A directory is open in one `FileLog` at a time. Each tree's directory and files name their tree.
+/// Those of another tree are refused (`LogError.damaged`, which says what to do). Before an append is acknowledged, the
+/// directory, its file `lock` and the tree's last file must be where they were opened. Otherwise nothing more is
+/// acknowledged, and the stores that follow the tree stop (`LogStop.unreadable`).
 ///
-/// The disk is waited for on at most 21 threads of Dispatch, and never on those of the cooperative pool. (While a store
-/// replays, it notes where it is in a file that nobody waits for.)
+/// **Threads.** The log waits for the disk on at most 21 threads of Dispatch, never on the cooperative pool. Only
+/// `init(directory:options:onTornTail:)` blocks its caller. (A replay notes its progress in a file that nobody waits
+/// for.)
 public final class FileLog: LogDirectory {
   /// How the files are written.
   public struct Options: Sendable {
-    /// A file of entries is begun when the last one has so many bytes. Truncation removes whole files.
+    /// The size at which the next file of entries is begun. Truncation removes whole files.
     public var segmentBytes = 8 << 20
-    /// Files are made longer ahead of what is written, by as much as they have grown, and at most by so many bytes: a
-    /// write then changes only bytes that are there, which disks do faster. 0 for none.
+    /// A file is extended ahead of its entries by up to its own size, and by at most so many bytes: disks write faster
+    /// to allocated bytes. 0 for none.
     public var preallocatedBytes = 1 << 20
-    /// Whether each write waits for the disk. Without it a crash of the machine can lose what was acknowledged, and one
-    /// of the process cannot; what lies behind the first damage in the last file, or a snapshot of more than is left,
-    /// is set aside.
+    /// Whether each write waits for the disk. Without it, a crash of the machine can lose acknowledged entries; a crash
+    /// of the process cannot. All that lies after the first damage in the last file is then set aside, and so is a
+    /// snapshot of more than is left.
     public var syncs = true
-    /// How many files are kept open to be written to: two for each of the trees that were used last. What is being done
-    /// on the log's 21 threads takes up to four more each for the time. Fewer than two count as two; nil, as a quarter
-    /// of the descriptors that the process may have when the log is opened.
+    /// How many files stay open for appending: two for each of the most recently used trees. Work on the log's 21
+    /// threads takes up to four more each. Less than two counts as two. Nil is a quarter of the descriptors that the
+    /// process may have when the log is opened.
     public var openFiles: Int?
 
     /// The defaults.
     public init() {}
   }
 
-  /// A tail that was being written when the process or the machine died, and was acknowledged to nobody.
+  /// The rest of a write that a crash interrupted. Nobody was told of it, but for the exceptions in `FileLog` and
+  /// `Options.syncs`.
   public struct TornTail: Sendable, Hashable {
     /// The key of the tree.
     public var key: String
     /// The position that its first entry would have had.
     public var position: UInt64
-    /// How many there were: 0 where, without `syncs`, what was acknowledged is not there at all.
+    /// The number of bytes; 0 if, without `syncs`, acknowledged entries are missing.
     public var bytes: Int
-    /// The file that they were moved to, or the directory of the tree.
+    /// The file that has the bytes, or the tree's directory if there are none.
     public var path: String
   }
 
-  /// Where the files are, as it was given.
+  /// The directory, as passed to the initializer.
   public let directory: String
   let options: Options
   let report: @Sendable (TornTail) -> Void
   let faults: DiskFaults?
   private struct Opened: Sendable {
     let home: Directory
-    /// Locked for as long as the log is open.
     let lock: Disk
     let lockPlace: FilePlace
-    /// The names of directories whose keys are not composed, by the composed key: older versions made those.
+    /// The directories of keys that are not composed, by the composed key: made by older versions.
     var spellings: [String: [String]]?
   }
 
   private let opened: LockedValue<Opened?>
-  /// The numbers of the trees whose files were found not to be where they were.
+  /// With the number of objects that use them.
   private let lost = LockedValue<[String: UInt64]>([:])
   private let closing = LockedValue<Task<Void, Never>?>(nil)
   let openFiles: OpenFiles
   private let trees = LockedValue(WeakTable<FileTree>())
-  /// The files of the trees that there are objects for, and for how many.
+  /// A fixed number, as each may take a thread.
   private let files = LockedValue<[String: (files: FileTree.Files, users: Int)]>([:])
-  /// The queues on which the disk is waited for: so many, as each may take a thread.
+  /// Entries do not wait for the listing of summaries.
   private let lanes = (0..<16).map { DispatchQueue(label: "puredux.log.\($0)") }
-  /// Those on which summaries are listed: entries do not wait for that.
+  /// Separate queues, so that entries do not wait for listings of summaries.
   private let listing = (0..<4).map { DispatchQueue(label: "puredux.log.list.\($0)") }
   private let nextLane = Atomic(0)
   let snapshotQueue = DispatchQueue(label: "puredux.log.snapshots")
 
+  /// Opens the log in a directory. Blocks until it is open.
+  ///
   /// - Parameters:
-  ///   - directory: Made where it is not there.
+  ///   - directory: Made if it does not exist.
   ///   - options: How the files are written.
-  ///   - onTornTail: Told of each tail that is set aside. Without it, it is printed on standard error.
-  /// - Throws: `LogError.inUse` where it is open in another process, or twice in this one.
+  ///   - onTornTail: Called with each tail that is set aside. By default that is printed on standard error.
+  /// - Throws: `LogError.inUse` if the directory is open in another process, or in this one.
   /// - SeeAlso: `init(directory:waitingFor:)`, which waits for the other process.
   public convenience init(
     directory: String, options: Options = Options(), onTornTail: (@Sendable (TornTail) -> Void)? = nil
@@ -112,23 +112,23 @@ public final class FileLog: LogDirectory {
   ) throws(LogError) {
     self.init(
       try Self.lock(directory), directory: directory, options: options, onTornTail: onTornTail, faults: faults)
-    // What is not deleted now, as the disk fails, is the next time.
+    // Retried the next time if the disk fails.
     try? deleteRemoved()
   }
 
-  /// Opens a log that another process may have open still: the one that this one takes the place of. Waits until that
-  /// has closed it, or has ended, and tries again each 50 ms. No thread is held while it waits.
+  /// Opens a log that another process may still have open, such as this one's predecessor. Tries again every 50 ms
+  /// until that has closed it, or has ended. Holds no thread while it waits.
   ///
   ///     let log = try await FileLog(directory: "data", waitingFor: .seconds(30))
   ///
   /// - Parameters:
-  ///   - directory: Made where it is not there.
-  ///   - limit: How long it waits; less than zero counts as zero, and more than a hundred years as that.
+  ///   - directory: Made if it does not exist.
+  ///   - limit: The longest wait: less than zero counts as zero, and more than a hundred years as that.
   ///   - options: How the files are written.
-  ///   - clock: Measures that.
-  ///   - onTornTail: As above.
-  /// - Throws: `LogError.inUse` where it is open elsewhere until then, `.unavailable` where the task is cancelled while
-  ///   it waits.
+  ///   - clock: Measures the wait.
+  ///   - onTornTail: Called with each tail that is set aside. By default that is printed on standard error.
+  /// - Throws: `LogError.inUse` if it is still open elsewhere at the limit; `.unavailable` if the task is cancelled
+  ///   meanwhile.
   public convenience init(
     directory: String, waitingFor limit: Duration, options: Options = Options(),
     clock: any Clock<Duration> = ContinuousClock(), onTornTail: (@Sendable (TornTail) -> Void)? = nil
@@ -155,7 +155,7 @@ public final class FileLog: LogDirectory {
     report =
       onTornTail ?? { tail in
         var error = StandardError()
-        print("Set aside \(tail.bytes) bytes that nobody was told of, of the log \(tail.key): \(tail.path)", to: &error)
+        print("Set aside \(tail.bytes) bytes of an interrupted write to the log \(tail.key): \(tail.path)", to: &error)
       }
   }
 
@@ -188,16 +188,16 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// The log of a tree. Asks nothing of the disk until it is used, and makes its directory with the first entry.
+  /// The log of a tree. Nothing is read until it is used; the first entry makes its directory.
   ///
-  /// - Parameter key: Any text of up to 2,000 bytes. A longer one is refused when the log is used
-  ///   (`LogError.refused`). Texts that are equal are one key, however their accents are written.
+  /// - Parameter key: Any text of up to 2,000 bytes; a longer one is refused when the log is used (`LogError.refused`).
+  ///   Equal texts are one key, however their accents are written.
   public subscript(key: String) -> any OrderedLog {
     trees.withLock { $0.value(of: key, unless: \.isLost) { FileTree(of: key, in: self) } }
   }
 
-  /// Closes the log, and returns when what was asked of it before is done: the directory can be opened anew. What is
-  /// asked later fails. Without this call it is closed when nobody holds it, or one of its trees, any more.
+  /// Closes the log, and returns when earlier requests are done: the directory can be opened again. Later requests
+  /// fail. Without this call, it is closed when the log and its trees are released.
   public func close() async {
     await closing.withLock { closing in
       let task = closing ?? Task { await self.closeOnce() }
@@ -206,12 +206,10 @@ public final class FileLog: LogDirectory {
     }.value
   }
 
-  /// A queue for one more tree.
   func lane() -> DispatchQueue {
     lanes[nextLane.wrappingAdd(1, ordering: .relaxed).oldValue % lanes.count]
   }
 
-  /// The files of a tree, for one more object.
   func enter(_ key: String) -> FileTree.Files {
     files.withLock { files in
       let users = files[key]?.users ?? 0
@@ -221,7 +219,7 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// Closes them with the last object. Under the lock, so that they are closed before they are opened anew.
+  /// Closes the files with the last object, under the lock, so that they are closed before they are reopened.
   func leave(_ key: String) {
     files.withLock { files in
       guard let (found, users) = files[key] else { return }
@@ -239,7 +237,7 @@ public final class FileLog: LogDirectory {
     await withCheckedContinuation { continuation in snapshotQueue.async { continuation.resume() } }
     let opened = opened.withLock { $0.take() }
     for tree in trees.withLock({ $0.objects }) { await tree.close() }
-    // A snapshot that is being written would take the place of one that is written after this.
+    // A snapshot that is being written must not replace one that a later owner writes.
     await withCheckedContinuation { continuation in snapshotQueue.async { continuation.resume() } }
     withExtendedLifetime(opened) {}
   }
@@ -248,13 +246,12 @@ public final class FileLog: LogDirectory {
 
   private var closed: LogError { .unavailable("The log in \(directory) is closed.") }
 
-  /// The directory, as long as the log is open.
   func home() throws(LogError) -> Directory {
     guard let home = opened.withLock({ $0?.home }) else { throw closed }
     return home
   }
 
-  /// Throws where the path leads to another directory than the one that is open, or the lock is another file.
+  /// Throws if the path leads to another directory, or to another lock file, than the open ones.
   func checkPlace(position: UInt64) throws(LogError) {
     guard let (home, place) = opened.withLock({ $0.map { ($0.home, $0.lockPlace) } }) else { throw closed }
     let now = try onDisk { () throws(Disk.Failure) in try FilePlace(ofPath: home.path + "/" + FileNames.lock) }
@@ -262,12 +259,12 @@ public final class FileLog: LogDirectory {
       throw .damaged(
         position: position,
         "The directory \(directory) was moved, replaced or removed while it was open, or its file \(FileNames.lock) was: "
-          + "another process may write there. What was appended since has not been acknowledged. Put the directory "
-          + "back, or end whatever else uses it, and open the FileLog anew.")
+          + "another process may write there. The entries appended since have not been acknowledged. Put the directory "
+          + "back, or end the process that uses it, and open the FileLog again.")
     }
   }
 
-  /// The name of a tree's directory: of the composed key, unless an older version made one for another spelling.
+  /// The directory of the composed key, unless an older version made one for another spelling.
   func directoryName(of key: String) throws(LogError) -> String {
     let composed = key.composed
     guard composed.utf8.count <= Self.keyLimit else { throw .refused("The key of a log is too long: \(key)") }
@@ -287,10 +284,9 @@ public final class FileLog: LogDirectory {
     return names.first ?? name
   }
 
-  /// The largest number of bytes of a key.
   private static let keyLimit = 2000
 
-  /// Looked for once: none is made while the log is open.
+  /// Read once: none is made while the log is open.
   private func spellings(in home: Directory) throws(LogError) -> [String: [String]] {
     if let spellings = opened.withLock({ $0?.spellings }) { return spellings }
     var spellings: [String: [String]] = [:]
@@ -303,16 +299,16 @@ public final class FileLog: LogDirectory {
     return spellings
   }
 
-  /// The number of a tree whose files were not where they were: another one under its key is not taken for it.
+  /// Another tree under the key does not replace a lost one.
   func lostID(of key: String) -> UInt64? { lost.withLock { $0[key] } }
   func lose(_ key: String, _ id: UInt64) { lost.withLock { $0[key] = id } }
 
-  /// In their order as texts. At most 200,000 are in memory at a time, and 100,000 of them come from one look at the
-  /// names in the directory: with a million trees it is looked at eleven times, for about a second each. The first
-  /// file of each tree is examined. If a key is too long for a file's name, each look reads the tree's file `tree` too.
+  /// The keys, in their order as texts. At most 200,000 are in memory. Each pass over the directory's names yields
+  /// 100,000: a million trees take eleven passes, of about a second each. The first file of each tree is examined. For
+  /// a key that is too long for a file's name, each pass also reads the file `tree`.
   ///
-  /// - Throws: `LogError.damaged`, behind all other keys, if such a file `tree` is missing or damaged. The error names
-  ///   one of the damaged trees, and counts the others. A damaged tree with a shorter key is in the list.
+  /// - Throws: `LogError.damaged`, after all other keys, if such a file `tree` is missing or damaged. It names one of
+  ///   the damaged trees, and counts the others. A damaged tree with a shorter key is listed.
   public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> { keys(prefix: prefix, batch: 100_000) }
 
   func keys(prefix: String, batch: Int) -> AsyncThrowingStream<String, any Error> {
@@ -323,7 +319,7 @@ public final class FileLog: LogDirectory {
     prefix: String, batch: Int, failingWith failure: @escaping @Sendable (ListingErrors) -> (any Error)?
   ) -> AsyncThrowingStream<String, any Error> {
     struct Found: Sendable {
-      /// The last one first.
+      /// In reverse order.
       var keys: [String] = []
       var last: String?
       var isWhole = false
@@ -336,7 +332,7 @@ public final class FileLog: LogDirectory {
         let (key, isWhole, last) = found.withLock { ($0.keys.popLast(), $0.isWhole, $0.last) }
         if key != nil { return key }
         if isWhole {
-          // Once, also if a caller goes on afterwards.
+          // Thrown once, even if the caller continues.
           let errors = found.withLock { found in
             defer { found.errors = ListingErrors() }
             return found.errors
@@ -362,8 +358,7 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// The next keys in order, of all trees that have a directory: fewer than a batch only if there are no more.
-  /// Also returns the errors of the directories whose keys cannot be read.
+  /// Fewer keys than a batch only at the end. Also returns the errors of the directories whose keys cannot be read.
   private func keys(
     after last: String?, prefix: String, batch: Int, in home: Directory
   ) throws(LogError) -> (keys: [String], errors: ListingErrors) {
@@ -390,7 +385,7 @@ public final class FileLog: LogDirectory {
     return (first(), errors)
   }
 
-  /// The key of a tree whose directory is named by a hash; nil if nothing has been written there.
+  /// Nil if nothing has been written to the tree.
   private func key(ofHashed name: String, in home: Directory) throws(LogError) -> String? {
     let directory = try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name) }
     guard let directory else { return nil }
@@ -410,22 +405,22 @@ public final class FileLog: LogDirectory {
     return key
   }
 
-  /// Whether a tree has been written to: a process that dies before the first write may leave a directory. If its files
-  /// cannot be read, it has been: opening the log reports the damage.
+  /// Whether a tree has been written to: a crash before the first write leaves a directory. True if its files cannot be
+  /// read: opening the log reports that.
   private func isWritten(_ name: String, in home: Directory) -> Bool {
     (try? hasBeenWritten(name, in: home)) ?? true
   }
 
   private func hasBeenWritten(_ name: String, in home: Directory) throws(LogError) -> Bool {
     if try Segments.hasRecords(name + "/" + FileNames.segment(1), in: home) { return true }
-    // The log was truncated, or has other names: this is rare.
+    // Rare: the log was truncated, or has other names.
     let names = try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name).names() } ?? []
     if names.contains(where: { file in
       FileNames.first(ofSegment: file).map { $0 > 1 } ?? (file == FileNames.snapshot || file == FileNames.summary)
     }) {
       return true
     }
-    // Acknowledged entries may be gone. Opening the log reports the damage.
+    // Acknowledged entries may be missing, which opening the log reports.
     guard names.contains(FileNames.mark),
       let directory = try onDiskIfThere({ () throws(Disk.Failure) in try home.directory(name) }),
       let mark = try AcknowledgedMark.read(in: directory)
@@ -435,17 +430,17 @@ public final class FileLog: LogDirectory {
 
   // MARK: Summaries
 
-  /// In the order of their keys. Each is a file of its own, of which 1,024 are read at a time, on four
-  /// threads; beside what `keys(prefix:)` has in memory, those are.
+  /// The summaries, in the order of their keys. Of these files, 1,024 are read at a time, on four threads, and are in
+  /// memory in addition to the keys (`keys(prefix:)`).
   ///
-  /// - Throws: As `keys(prefix:)`, behind all other summaries; so does a summary that a newer version has written.
+  /// - Throws: As `keys(prefix:)`, after all other summaries. Also if a newer version has written a summary.
   public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
     summaries(prefix: prefix, batch: 1024)
   }
 
   func summaries(prefix: String, batch: Int) -> AsyncThrowingStream<LogSummary, any Error> {
     struct Found: Sendable {
-      /// The last one first.
+      /// In reverse order.
       var summaries: [LogSummary] = []
       var isWhole = false
       var errors = ListingErrors()
@@ -480,7 +475,6 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// What there is of some trees, in their order.
   private func readSummaries(of keys: [String]) async throws -> [Result<LogSummary, LogError>] {
     let size = (keys.count + listing.count - 1) / listing.count
     return try await withThrowingTaskGroup(of: (Int, [Result<LogSummary, LogError>]).self) { tasks in
@@ -502,7 +496,7 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// Blocks. Which tree a file is of is not looked up: it says which key.
+  /// Blocks. A summary says its key: the tree's identity is not read.
   private func summaries(of keys: ArraySlice<String>) throws(LogError) -> [Result<LogSummary, LogError>] {
     let home = try home()
     return keys.compactMap { key in
@@ -519,22 +513,20 @@ public final class FileLog: LogDirectory {
 
   // MARK: Removing
 
-  /// As a log of before is not written to any more, the directory of a tree is renamed first; who opens the `FileLog`
-  /// the next time deletes what was not deleted here.
+  /// Removes a tree. Its directory is renamed first, so that nothing more is written to it, and then deleted.
   ///
-  /// - Throws: Also where the tree is removed, and not all of its files could be deleted: that is tried again with each
+  /// - Throws: Also if the tree is removed, but not all of its files could be deleted. That is tried again with each
   ///   removal, and when the log is opened.
   public func remove(_ key: String) async throws(LogError) {
     let tree = trees.withLock { $0.value(of: key, unless: \.isLost) { FileTree(of: key, in: self) } }
     try await tree.remove()
   }
 
-  /// Takes the directory of a tree, if there is one, out of the log: from then on the tree is removed, whatever becomes
-  /// of its files.
+  /// From then on the tree is removed, even if its files cannot be deleted.
   func setAside(_ key: String) throws(LogError) {
     try checkPlace(position: 1)
     let (home, name) = (try home(), try directoryName(of: key))
-    // Whatever had become of the one that was there: it is to begin anew.
+    // The key begins a new tree, even if its files were lost.
     lost.withLock { $0[key] = nil }
     try onDisk { () throws(Disk.Failure) in
       guard try home.place(of: name) != nil else { return }
@@ -543,7 +535,7 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// Returns when it is on the disk that trees were removed, and their files are gone. Not while a snapshot is written.
+  /// On return, removals are durable, and the files are deleted. Must not run while a snapshot is written.
   func deleteRemoved() throws(LogError) {
     let home = try home()
     do throws(Disk.Failure) {
@@ -570,7 +562,6 @@ public final class FileLog: LogDirectory {
   }
 }
 
-/// The errors of a listing: the first one, and the number of all.
 private struct ListingErrors: Error {
   private var first: LogError?
   private(set) var count = 0
@@ -579,20 +570,19 @@ private struct ListingErrors: Error {
 
   mutating func add(_ error: LogError) { add(ListingErrors(first: error, count: 1)) }
 
-  /// A failure of the disk takes precedence over damage, as the disk may be better later.
+  /// A failure of the disk takes precedence over damage, as it may pass.
   mutating func add(_ errors: ListingErrors) {
     count += errors.count
     if first == nil || (isDamage && errors.count > 0 && !errors.isDamage) { first = errors.first }
   }
 
-  /// One error for all, however many they are.
   var summary: LogError? {
     guard case .damaged(let position, let text) = first, count > 1 else { return first }
     return .damaged(position: position, "\(text) … and \(count - 1) more.")
   }
 }
 
-/// Objects by key, for as long as somebody else holds them.
+/// Holds objects weakly, by key.
 private struct WeakTable<Object: AnyObject & Sendable>: Sendable {
   private struct Entry: Sendable { weak var object: Object? }
 

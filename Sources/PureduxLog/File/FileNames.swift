@@ -1,29 +1,28 @@
-/// The names of a log's files and directories.
 enum FileNames {
   static let lock = "lock"
   static let mark = "acknowledged"
-  /// Which entry a recovery is at.
+  /// The progress of a recovery.
   static let recovery = "recovering"
-  /// Where the directories of trees are that were removed, until their files have been deleted.
+  /// The directories of removed trees, until their files have been deleted.
   static let removed = "removed"
-  /// Says which tree a directory is of.
+  /// The identity of the tree.
   static let identity = "tree"
   static let newIdentity = "tree.new"
-  /// What stays of a file of records of which some are erased.
+  /// A segment that is being written by an erasure.
   static let newSegment = "segment.new"
   static let snapshot = "snapshot"
   static let newSnapshot = "snapshot.new"
-  /// One of more than the log has, set aside.
+  /// A snapshot of more than the log has, set aside.
   static let strayedSnapshot = "snapshot.beyond"
   static let summary = "summary"
   static let newSummary = "summary.new"
 
-  /// The largest number of bytes of a name on the usual file systems.
+  /// In bytes, on the usual file systems.
   private static let limit = 255
   private static let hashPrefix: Character = "~"
 
-  /// The name of a tree's directory: its key, with an escape for every byte that a file system may treat in a special
-  /// way. If that is too long for a name, a hash of the key; the file `tree` has the key in full.
+  /// A tree's directory: the key, with an escape for every byte that a file system may treat in a special way. If that
+  /// is too long, a hash of the key, which the file `tree` has in full.
   static func directory(of key: String) -> String {
     var name = "="
     for byte in key.utf8 {
@@ -38,7 +37,6 @@ enum FileNames {
     return String(hashPrefix) + SHA256.hash(Array(key.utf8)).map { hex(UInt64($0), digits: 2) }.joined()
   }
 
-  /// Whether the name is a hash of the key, and not the key.
   static func isHash(_ name: String) -> Bool { name.first == hashPrefix && name.utf8.count == 65 }
 
   /// Nil if the name is no tree's, or a hash.
@@ -59,7 +57,7 @@ enum FileNames {
     return directory(of: key) == name ? key : nil
   }
 
-  /// A file of records, which begins with that position: in the order of their names.
+  /// Names sort by position.
   static func segment(_ first: UInt64) -> String { hex(first, digits: 16) + ".log" }
 
   static func first(ofSegment name: String) -> UInt64? {
@@ -67,12 +65,11 @@ enum FileNames {
     return first
   }
 
-  /// Where a tail that was set aside lies.
   static func torn(_ position: UInt64) -> String { tornPrefix + hex(position, digits: 16) }
 
   private static let tornPrefix = "torn-"
 
-  /// Whether a file may have bytes of entries or of states, and is not used any more.
+  /// Whether a file may have bytes of entries or states, and is not used any more.
   static func isLeftOver(_ name: String) -> Bool {
     name.hasPrefix(tornPrefix) || [newSegment, newSnapshot, strayedSnapshot, newSummary].contains(name)
   }

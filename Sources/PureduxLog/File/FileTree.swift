@@ -1,28 +1,25 @@
 import Dispatch
 import Puredux
 
-/// The log of one tree in files: a directory with files of records, one behind the other, of which the last is written.
+/// The log of one tree in files: segments in a directory, of which the last is appended to.
 ///
-/// What is appended while the disk works is written together, by one block of a serial queue. What is read comes from
-/// the last records, which are kept, or from the files.
+/// Appends that arrive while the disk works are written together, in one block of a serial queue. Readers are served
+/// from the last records in memory, or from the files.
 final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
   typealias Outcome = @Sendable (Result<UInt64, LogError>) -> Void
 
   private typealias Append = (entry: [UInt8], outcome: Outcome)
 
   private struct Waiting {
-    /// The last position that is safe; nil until the files have been looked at.
+    /// The last durable position; nil until the files have been opened.
     var head: UInt64?
-    /// The last records, up to the head.
     var recent: [LogRecord] = []
     var recentBytes = 0
-    /// Set for good when the files are found not to be where they were: who asks for the tree anew gets another one.
+    /// Set for good when the files were moved or replaced. `FileLog` then makes another object for the key.
     var loss: LogError?
   }
 
-  /// How many bytes of the last records are kept.
   private static let recentLimit = 256 << 10
-  /// How many bytes are read from a file at a time.
   private static let readSize = 1 << 20
 
   let key: String
@@ -34,10 +31,9 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
   private let arrivals = Arrivals()
   let files: Files
 
-  /// The files of a tree, while they are open: of all objects for its key that there are, one of which may just be
-  /// going when the next one is made.
+  /// The open files of a tree, shared by all objects for its key: one may be released while the next is made.
   final class Files: Sendable {
-    /// Under which its descriptors are kept.
+    /// The key in `FileLog.openFiles`.
     let id: Int
     /// Used on a queue only.
     let segments = LockedValue<Segments?>(nil)
@@ -58,7 +54,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
   var name: String? { key }
   var isLost: Bool { waiting.withLock { $0.loss != nil } }
 
-  /// Returns when what was asked before is done.
+  /// Returns when earlier requests are done.
   func finish() async {
     await withCheckedContinuation { continuation in
       queue.async {
@@ -68,7 +64,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     }
   }
 
-  /// Returns when no file is open. Who reads is told that the log is closed.
+  /// Returns when no file is open. Readers learn that the log is closed.
   func close() async {
     await withCheckedContinuation { continuation in
       queue.async {
@@ -103,14 +99,14 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     return try result.get()
   }
 
-  /// Does something with the files, which are looked at first where they have not been.
+  /// Opens the files if necessary.
   private func withFiles<Result>(
     _ body: (inout Segments) throws(LogError) -> Result
   ) throws(LogError) -> Result {
     if let loss = waiting.withLock({ $0.loss }) { throw loss }
     _ = try owner.home()
     var isFoundLost = false
-    // Who waits is not resumed under the lock.
+    // Outside of the lock, as this resumes readers.
     defer { if isFoundLost { arrivals.notify() } }
     return try files.segments.withLock { files throws(LogError) in
       var opened: Segments
@@ -140,29 +136,29 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     }
   }
 
-  /// Removes the tree, and returns when nothing is left of it.
+  /// Returns when all files of the tree are deleted.
   func remove() async throws(LogError) {
     try await onQueue { () throws(LogError) in
       self.appends.performAll { self.writeAll($0) }
-      // Removed by another call: what is there by now is the next tree's.
+      // Another call has removed the tree: its key may have the next tree by now.
       if self.isLost { return }
       try self.files.segments.withLock { files throws(LogError) in
-        // They are opened again where it is not removed.
+        // Reopened if the removal fails.
         files = nil
         self.owner.openFiles.close(self.files.id)
         try self.owner.setAside(self.key)
-        // Even if there was no directory: a store may follow a tree that has no entry.
+        // Even if there was no directory: a store may follow a tree without entries.
         self.waiting.withLock { $0 = Waiting(loss: .removed) }
       }
       self.arrivals.notify()
     }
-    // On the queue of snapshots: none is written meanwhile.
+    // On the snapshot queue: no snapshot is written meanwhile.
     try await onQueue(owner.snapshotQueue) { () throws(LogError) in try self.owner.deleteRemoved() }
   }
 
-  /// Nothing more is taken or delivered: what is written would not be where it is looked for.
+  /// Ends all appends and reads: a write would not be where readers look for it.
   private func lose(_ identity: TreeIdentity?, _ loss: LogError) {
-    // Of an older version's, which has no number, any that has none.
+    // 0 stands for the trees of an older version, which have no number.
     owner.lose(key, identity?.id ?? 0)
     waiting.withLock { waiting in
       waiting.loss = loss
@@ -247,7 +243,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     }
   }
 
-  /// What comes next; nil where there is nothing yet.
+  /// The next records; nil if there are none yet.
   private func next(for reader: borrowing LockedValue<SegmentReader>) async throws(LogError) -> [LogRecord]? {
     let position = reader.withLock { $0.position }
     let (isAtHead, recent) = try waiting.withLock { waiting throws(LogError) -> (Bool, [LogRecord]) in
@@ -255,8 +251,8 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
       guard let head = waiting.head else { return (false, []) }
       guard position < head else { return (true, []) }
       guard let first = waiting.recent.first?.position, first <= position + 1 else { return (false, []) }
-      // Element by element: an array of all of them would be the same one, which `publish` would have to copy. And the
-      // thread sanitizer does not see that who reads lets go of an array before another adds to it in place.
+      // A copy: the whole array would share its storage, and `publish` would have to copy it. Nor does the thread
+      // sanitizer see that a reader releases the array before `publish` changes it in place.
       return (false, waiting.recent[Int(position + 1 - first)...].map { $0 })
     }
     if isAtHead { return nil }
@@ -283,7 +279,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     try await onQueue { () throws(LogError) in
       try self.withFiles { files throws(LogError) in
         try files.truncate(through: position)
-        // They are not read from memory either: the log has the same entries for every process.
+        // Not from memory either: all processes read the same entries.
         let first = files.first
         self.waiting.withLock { waiting in
           waiting.recent.removeAll { $0.position < first }
@@ -328,7 +324,6 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
 
   func newest() async throws(LogError) -> LogSnapshot? {
     try await onQueue { () throws(LogError) in
-      // Looks at the files first.
       try self.withFiles { files throws(LogError) in try files.snapshot() }
     }
   }
@@ -340,18 +335,18 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     let (name, identity) = try await onQueue { () throws(LogError) in
       try self.withFiles { files throws(LogError) in (files.name, try files.identified()) }
     }
-    // Not on the queue of the entries, which do not wait for it.
+    // Not on the queue of the entries, which do not wait for snapshots.
     try await onQueue(owner.snapshotQueue) { () throws(LogError) in
       let home = try self.owner.home()
       do throws(LogError) {
         let directory = try onDisk { () throws(Disk.Failure) in try home.directory(name) }
-        // What has taken its place since is not written to.
+        // Another directory may have taken its place.
         guard try TreeIdentity.read(in: directory) == identity else {
           throw .damaged(position: snapshot.position, "\(directory.path) is the directory of another log by now.")
         }
         try SnapshotFile.write(
           snapshot, in: directory, of: identity,
-          // As it is when the snapshot that is kept is looked at: what that is of is in the log by then.
+          // The head when the stored snapshot is read: by then the log has that snapshot's entries.
           replacing: always ? self.waiting.withLock { $0.head ?? 0 } : nil, syncs: self.owner.options.syncs)
       } catch {
         throw self.waiting.withLock { $0.loss } ?? error
@@ -368,7 +363,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
   }
 
   func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void) {
-    // On the queues at once, so that who closes the log waits for it.
+    // Enqueued at once, so that `close` waits for it.
     queue.async {
       do throws(LogError) {
         let (name, identity) = try self.withFiles { files throws(LogError) in (files.name, try files.identified()) }
@@ -384,7 +379,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     }
   }
 
-  /// On the queue of snapshots.
+  /// On the snapshot queue.
   private func write(_ summary: LogSummary, to name: String, of identity: TreeIdentity) throws(LogError) -> Bool {
     do throws(LogError) {
       let home = try owner.home()

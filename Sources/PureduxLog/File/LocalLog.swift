@@ -1,5 +1,5 @@
-/// A log whose trees have a place on this machine.
+/// A log whose trees have directories on this machine.
 protocol LocalLog: OrderedLog {
-  /// The directory of the tree; none where there is none yet.
+  /// The directory of the tree; nil if it does not exist yet.
   func localDirectory() async throws(LogError) -> Directory?
 }

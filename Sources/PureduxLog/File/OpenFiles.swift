@@ -1,12 +1,10 @@
 import Puredux
 
-/// The files that trees have open to write to them: at most so many, those that were used last.
-///
-/// Who uses files holds them: they are closed when they are given up here and nobody uses them.
+/// A cache of the trees' files that are open for appending: evicts the least recently used ones. Evicted files are
+/// closed when nobody uses them.
 final class OpenFiles: Sendable {
-  /// Those of one tree.
   struct Files: Sendable {
-    /// The last file of records, locked.
+    /// The last segment, locked.
     let last: Disk
     var mark: Disk?
 
@@ -15,13 +13,12 @@ final class OpenFiles: Sendable {
 
   private struct Open: Sendable {
     var files: Files
-    /// Rises with each use of any.
+    /// The number of the last use, among those of all trees.
     var use: Int
   }
 
   private struct State: Sendable {
     var open: [Int: Open] = [:]
-    /// How many files that are.
     var count = 0
     var uses = 0
     var nextID = 0
@@ -30,10 +27,9 @@ final class OpenFiles: Sendable {
   private let limit: Int
   private let state = LockedValue(State())
 
-  /// - Parameter limit: How many files; that of one tree, which is in use, are kept in any case.
+  /// - Parameter limit: In files. Those of the tree that is in use are kept in any case.
   init(limit: Int) { self.limit = limit }
 
-  /// For one more tree.
   func makeID() -> Int {
     state.withLock { state in
       state.nextID += 1
@@ -41,7 +37,7 @@ final class OpenFiles: Sendable {
     }
   }
 
-  /// What a tree has open; nil where that has been closed.
+  /// Nil if the files were evicted.
   func files(of id: Int) -> Files? {
     state.withLock { state in
       guard var open = state.open[id] else { return nil }
@@ -52,15 +48,15 @@ final class OpenFiles: Sendable {
     }
   }
 
-  /// Keeps what a tree has open, and closes what has not been used for longest. Under the lock: who finds that the
-  /// files of a tree are not open opens them anew, and they are locked until they have been closed.
+  /// Adds files, and evicts others if there are too many. Files are closed under the lock: a tree that misses its files
+  /// cannot lock them before they are closed.
   func keep(_ files: Files, of id: Int) {
     state.withLock { state in
       state.uses += 1
       state.count += files.count - (state.open[id]?.files.count ?? 0)
       state.open[id] = Open(files: files, use: state.uses)
       guard state.count > limit else { return }
-      // An eighth more than has to be, so that this is done for each eighth of them.
+      // An eighth more than necessary, so that sorting is rare.
       var surplus = state.count - limit + limit / 8
       for (other, open) in state.open.sorted(by: { $0.value.use < $1.value.use }) where surplus > 0 && other != id {
         state.open[other] = nil

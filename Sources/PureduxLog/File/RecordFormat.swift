@@ -1,18 +1,16 @@
-/// How the entries of a log lie in a file: a header, and then one record after the other, each with its length, a
-/// checksum over all of it, and its position.
+/// The format of a segment: a header, and then records, each with its length, a checksum over all of it, and its
+/// position.
 enum RecordFormat {
-  /// What a file of records begins with: what it is, and the version of this format. The version before had no number
-  /// of the tree.
+  /// The kind of the file, and the version of the format. The older version has no number of the tree.
   private static let magic: [UInt8] = [0x50, 0x44, 0x58, 0x4C, 0x4F, 0x47, 0, 2]
   private static let olderMagic: [UInt8] = [0x50, 0x44, 0x58, 0x4C, 0x4F, 0x47, 0, 1]
   static let headerSize = 24
   static let recordOverhead = 16
 
-  /// What the header of a file of records says.
   struct Header: Equatable {
     /// The position of the first record.
     let first: UInt64
-    /// The number of its tree; none in files of the version before.
+    /// The number of the tree; nil in the older version.
     let tree: UInt64?
 
     var size: Int { tree == nil ? 16 : headerSize }
@@ -30,7 +28,7 @@ enum RecordFormat {
       self.tree = tree
     }
 
-    /// Nil where the bytes begin no file of these formats.
+    /// Nil if the bytes begin no segment.
     init?(_ bytes: [UInt8]) {
       let isOlder = bytes.starts(with: olderMagic)
       guard isOlder || bytes.starts(with: magic) else { return nil }
@@ -60,13 +58,12 @@ enum RecordFormat {
     for place in 0..<4 { bytes.append(UInt8(truncatingIfNeeded: value >> (8 * UInt32(place)))) }
   }
 
-  /// What lies at an offset.
   enum Parsed: Equatable {
-    /// A record, and where the next one begins.
+    /// A record, and the offset of the next one.
     case record(LogRecord, end: Int)
-    /// The bytes do not reach: so many are needed.
+    /// The record needs so many bytes, and there are fewer.
     case short(Int)
-    /// Not what was written; it would have so many bytes.
+    /// A wrong checksum; the record would have so many bytes.
     case invalid(Int)
   }
 
@@ -89,7 +86,7 @@ enum RecordFormat {
       | UInt32(bytes[offset + 3]) << 24
   }
 
-  /// CRC-32C of a record, with zeros where the checksum itself is.
+  /// CRC-32C of a record, with zeros in place of the checksum.
   private static func checksum(of bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> UInt32 {
     var sum = Sum()
     for place in range.lowerBound..<range.lowerBound + 4 { sum.add(bytes[place]) }
@@ -98,9 +95,9 @@ enum RecordFormat {
     return sum.value
   }
 
-  /// Whether a record is what was written, which is read in pieces: a length that was changed takes no memory.
+  /// Checks a record's checksum in pieces, so that a corrupted length allocates no memory.
   ///
-  /// - Parameter read: The bytes in a range of the record.
+  /// - Parameter read: Returns the bytes in a range of the record.
   static func isWhole<Failure: Error>(
     _ count: Int, pieces: Int, _ read: (Range<Int>) throws(Failure) -> [UInt8]
   ) throws(Failure) -> Bool {
@@ -120,13 +117,12 @@ enum RecordFormat {
     return sum.value
   }
 
-  /// CRC-32C of the bytes that were added.
   private struct Sum {
     private static let table: [UInt32] = (0..<256).map { index in
       (0..<8).reduce(UInt32(index)) { sum, _ in sum & 1 == 1 ? 0x82F6_3B78 ^ (sum >> 1) : sum >> 1 }
     }
 
-    /// Held here: a debug build looks for a global under a lock, which threads would wait for with each byte.
+    /// A copy: a debug build looks up a global under a lock, for which threads would wait with each byte.
     private let table = Self.table
     private var inverted = ~UInt32(0)
 

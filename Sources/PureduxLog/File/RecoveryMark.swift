@@ -1,43 +1,38 @@
 import Puredux
 
-/// Which entry a recovery is at, in a small file: for the one after it, if the process dies of that entry.
+/// The entry that a recovery has reached, in a small file: for the next process, if this one dies of the entry.
 ///
-/// A first recovery notes where a short stretch of entries begins: two writes of the system for each entry would take
-/// longer than a small reducer. Where a process of this program has died in one, the next goes step by step, and notes
-/// each entry before it is applied. What a process has written outlives it, and is not waited for. Of two recoveries of
-/// one tree at a time one is noted.
+/// A first recovery notes the beginning of a short stretch of entries, as two system calls for each entry would take
+/// longer than a small reducer. If a process of this program has died in a stretch, the next one notes each entry.
+/// Writes survive the process, and are not waited for. Of two concurrent recoveries of one tree, one is noted.
 final class RecoveryMark: Sendable {
-  /// Deaths at one entry, one after the other; or one, somewhere in a stretch.
+  /// Consecutive deaths at one entry, or one death somewhere in a stretch.
   private struct Deaths: Equatable {
     var position: UInt64
-    /// 0 for one in the stretch that begins there.
+    /// 0 for a death in the stretch that begins at `position`.
     var count: UInt32
 
-    /// How many may have been at an entry.
     func count(at position: UInt64) -> UInt32 {
       if count > 0 { return position == self.position ? count : 0 }
       return RecoveryMark.isInStretch(position, from: self.position) ? 1 : 0
     }
 
-    /// The last position that it may be about.
+    /// The last position at which the deaths may have been.
     var end: UInt64 { count > 0 ? position : position &+ (RecoveryMark.stretch - 1) }
 
     static let none = Deaths(position: 0, count: 0)
   }
 
   private struct Progress: Sendable {
-    /// The stretch that is noted.
     var stretch: (position: UInt64, began: SuspendingClock.Instant)?
-    /// Whether an entry is being applied.
     var isApplying = false
-    /// Whether the recovery has ended without having applied all.
     var isGivenUp = false
   }
 
-  /// An entry at which so many have died is applied no more.
+  /// The number of deaths after which an entry is not applied again.
   private static let limit: UInt32 = 2
 
-  /// How many positions a stretch has at most, and for how long after its beginning another entry belongs to it.
+  /// The limits of a stretch: its positions, and the time in which its entries begin.
   private static let stretch: UInt64 = 64
   private static let stretchTime = Duration.microseconds(100)
 
@@ -49,7 +44,7 @@ final class RecoveryMark: Sendable {
   private let directory: Directory
   private let name: String
   private let program: UInt64
-  /// How processes of this program have died in the recoveries before this one, if the last of them did.
+  /// The deaths in the recoveries before this one, if the last of these died.
   private let deaths: Deaths?
   private let now: @Sendable () -> SuspendingClock.Instant
   private let progress = LockedValue(Progress())
@@ -58,7 +53,7 @@ final class RecoveryMark: Sendable {
     _ name: String, in directory: Directory, program: UInt64,
     now: @escaping @Sendable () -> SuspendingClock.Instant = { .now }
   ) throws(Disk.Failure) {
-    // Of another one that is recovering nothing is known: it has not died.
+    // Fails while another recovery holds the lock: that one has not died.
     file = try Disk.locked(name, in: directory)
     self.directory = directory
     self.name = name
@@ -67,10 +62,9 @@ final class RecoveryMark: Sendable {
     deaths = Self.read(try file.read(24, at: 0), of: program)
   }
 
-  /// Whether processes of this program have died at an entry again and again.
   func isFatal(_ position: UInt64) -> Bool { deaths.map { $0.count(at: position) >= Self.limit } ?? false }
 
-  /// An entry is applied now.
+  /// Notes that an entry is about to be applied.
   func begin(_ position: UInt64) {
     progress.withLock { progress in
       if progress.isGivenUp { return }
@@ -86,7 +80,7 @@ final class RecoveryMark: Sendable {
     }
   }
 
-  /// Nothing is applied for now.
+  /// Notes that no entry is being applied.
   func pause(behind position: UInt64) {
     progress.withLock { progress in
       if progress.isGivenUp {
@@ -101,11 +95,10 @@ final class RecoveryMark: Sendable {
     }
   }
 
-  /// The recovery has ended, and this is not used any more.
   func end() { try? directory.remove(name) }
 
-  /// The recovery has ended without having applied all. If an entry is being applied, that stays noted until it has
-  /// been (`pause`): it may have no end.
+  /// The recovery ends before it has applied all entries. An entry that is being applied, perhaps forever, stays noted
+  /// until `pause`.
   func giveUp() {
     progress.withLock { progress in
       if progress.isGivenUp { return }
@@ -114,7 +107,7 @@ final class RecoveryMark: Sendable {
     }
   }
 
-  /// Nobody has died in this recovery. The next one may begin before this object is gone.
+  /// Nobody died in this recovery. The next one may begin before this object is released.
   private func forget() {
     if let deaths { write(deaths) } else { try? directory.remove(name) }
     file.unlock()
@@ -126,11 +119,11 @@ final class RecoveryMark: Sendable {
     writer.put(deaths.count)
     writer.put(program)
     writer.put(RecordFormat.checksum(of: writer.bytes))
-    // Where it cannot be written a death is not counted.
+    // If this fails, a death is not counted.
     try? file.write(writer.bytes, at: 0)
   }
 
-  /// None where there is none, where it cannot be read, and where another program has written it.
+  /// Nil if there are none, if they cannot be read, or if another program has written them.
   private static func read(_ bytes: [UInt8], of program: UInt64) -> Deaths? {
     var reader = ByteReader(bytes)
     guard let position = reader.take(UInt64.self), let count = reader.take(UInt32.self),
@@ -142,9 +135,9 @@ final class RecoveryMark: Sendable {
 }
 
 extension RecoveryMark {
-  /// Nil if no mark can be written, or if this program cannot be distinguished from others.
+  /// Nil if no mark can be written, or if this program's identity is unknown.
   ///
-  /// - Parameter path: The directory for the marks of logs that have no directory of their own on this machine.
+  /// - Parameter path: The directory for the marks of logs without a local directory.
   static func of(_ log: any OrderedLog, orIn path: String?) async -> RecoveryMark? {
     if let log = log as? any LocalLog, let directory = try? await log.localDirectory() {
       guard let program = await ProgramIdentity.current() else { return nil }

@@ -1,8 +1,9 @@
-/// How far somebody who reads a tree's files has come.
+/// The progress of one reader of a tree's segments.
 struct SegmentReader: Sendable {
-  /// The position of the last record that was handed out.
+  /// The position of the last record that was delivered.
   private(set) var position: UInt64
-  /// The file that was read last, and where in it the next record lies, or 0 before its header; that record's position.
+  /// The segment that was read last; the next record's offset there, or 0 before the header; and that record's
+  /// position.
   private(set) var segment: UInt64?
   private(set) var offset = 0
   private(set) var next: UInt64 = 0

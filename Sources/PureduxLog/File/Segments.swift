@@ -1,36 +1,34 @@
-/// The files of records of one tree, one behind the other. Used by one thread at a time.
+/// The segment files of one tree. Used by one thread at a time.
 struct Segments {
   private let key: String
-  /// The directory of the tree, in that of the log.
+  /// The name of the tree's directory.
   let name: String
   private let owner: FileLog
-  /// Under which what is open is kept.
+  /// The key in `FileLog.openFiles`.
   private let id: Int
-  /// None before anything is written.
+  /// Nil before the first write, and in a directory of an older version until a file is added.
   private(set) var identity: TreeIdentity?
-  /// The positions that the files begin with, in order.
+  /// The first position of each segment, in ascending order.
   private var firsts: [UInt64] = []
-  /// The position of the first entry that is left.
   var first: UInt64 { firsts.first ?? 1 }
-  /// The last file, which is written; none before the first entry. It may have been closed for others.
+  /// The last segment; nil before the first entry. It may be closed (evicted).
   private var last: FilePlace?
-  /// Where its next record goes.
+  /// The offset of its next record.
   private var end = RecordFormat.headerSize
-  /// Up to where it consists of zeros behind that.
+  /// Its size, with preallocated zeros after `end`.
   private var allocated = 0
-  /// Whether the name of the last file may not be on the disk yet.
+  /// Whether the name of a copied segment may not be durable yet.
   private var isUnplaced = false
-  /// Whether something that failed may lie behind that.
+  /// Whether a failed append may have left bytes after `end`.
   private var hasRemains = false
-  /// How far was acknowledged, as far as that is noted.
+  /// The content of the mark file, if it exists.
   private var noted: AcknowledgedMark?
   private(set) var head: UInt64 = 0
-  /// Whether something was set aside.
   private var wasTorn = false
-  /// Set as soon as the files are found not to be where they were: what is written here is lost to who looks there.
+  /// Set once the files were moved or replaced: readers would miss later writes.
   private(set) var loss: LogError?
 
-  /// Looks at the last file, and sets aside what was being written when somebody died.
+  /// Opens the last segment, and sets aside a torn tail.
   init(in name: String, of key: String, for owner: FileLog, as id: Int) throws(LogError) {
     self.id = id
     self.key = key
@@ -58,7 +56,7 @@ struct Segments {
     if !owner.options.syncs {
       try openWhatIsLeft(mark, in: directory)
     } else if let first = firsts.last {
-      // Who made the last file may have died before its name was on the disk.
+      // The name may not be durable if the process that made the segment died.
       try onDisk { () throws(Disk.Failure) in try directory.sync() }
       try open(first, mark, in: directory)
     } else if let mark, !mark.isOfNothing {
@@ -66,7 +64,6 @@ struct Segments {
     }
   }
 
-  /// None where there is none.
   private func openDirectory() throws(LogError) -> Directory? {
     let home = try owner.home()
     return try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name) }
@@ -79,7 +76,7 @@ struct Segments {
     return new
   }
 
-  /// Where nothing waits for the disk a machine that dies leaves anything: what is missing is reported.
+  /// Without `syncs`, a crash of the machine may lose entries: they are reported, and are no error.
   private mutating func openWhatIsLeft(_ mark: AcknowledgedMark?, in directory: Directory) throws(LogError) {
     if let first = firsts.last { try open(first, nil, in: directory) }
     let left = AcknowledgedMark(first: firsts.last ?? 0, end: UInt64(end))
@@ -93,8 +90,7 @@ struct Segments {
     }
   }
 
-  /// Whether a file of records has records, or is damaged: a process that dies before the first record leaves a header,
-  /// with zeros behind it.
+  /// Whether a segment has records, or is damaged. A crash before the first record leaves a header and zeros.
   static func hasRecords(_ path: String, in home: Directory) throws(LogError) -> Bool {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       try Disk(path, in: home, .reading).read(RecordFormat.headerSize + RecordFormat.recordOverhead, at: 0)
@@ -106,20 +102,19 @@ struct Segments {
 
   // MARK: Whose the files are, and where
 
-  /// What can be done about what is damaged or missing.
   private static let choices =
-    "Nothing has been changed. Put back what was there, from a copy of the directory, or import the last export into an "
+    "Nothing has been changed. Put the files back, from a copy of the directory, or import the last export into an "
     + "empty one."
 
   private func moved() -> LogError {
     .damaged(
       position: head + 1,
-      "The directory \(owner.directory)/\(name) of the log \(key) was moved, replaced or removed while it was open. What "
-        + "was appended since has not been acknowledged. Put the directory back and open the store anew; or, to begin "
-        + "without what was in it, open the FileLog anew.")
+      "The directory \(owner.directory)/\(name) of the log \(key) was moved, replaced or removed while it was open. The "
+        + "entries appended since have not been acknowledged. Put the directory back, and open the store again. Or, to "
+        + "go on without its entries, open the FileLog again.")
   }
 
-  /// Throws where the files are not where they were any more, from then on always. Costs two calls of the system.
+  /// Throws if the files were moved or replaced, and from then on always. Costs two system calls.
   mutating func checkPlace() throws(LogError) {
     if loss == nil {
       let isThere: Bool
@@ -143,8 +138,7 @@ struct Segments {
     }
   }
 
-  /// The directory that the last file is in, to change something there, and which tree it is of. It is made where there
-  /// is none yet.
+  /// The directory and the identity of the tree, which are made if necessary.
   private mutating func ownDirectory() throws(LogError) -> (directory: Directory, identity: TreeIdentity) {
     if identity == nil, firsts.isEmpty {
       try checkPlace()
@@ -156,7 +150,7 @@ struct Segments {
     return (directory, try identify(directory))
   }
 
-  /// The directory that the last file is in.
+  /// Throws if the last segment is not there.
   private mutating func checkedDirectory() throws(LogError) -> Directory {
     try checkPlace()
     if let directory = try openDirectory(), try TreeIdentity.read(in: directory)?.id == identity?.id,
@@ -176,8 +170,7 @@ struct Segments {
     }
   }
 
-  /// The files that are written, which are opened again where they have been closed for others; none before the first
-  /// entry.
+  /// The files for appending, reopened if they were evicted. Nil before the first entry.
   private mutating func written() throws(LogError) -> OpenFiles.Files? {
     guard let last, let first = firsts.last else { return nil }
     if let files = owner.openFiles.files(of: id) { return files }
@@ -192,8 +185,8 @@ struct Segments {
     guard place == last, size >= end, mark == nil || mark == noted else {
       let error = LogError.damaged(
         position: head + 1,
-        "The files of the log \(key) in \(directory.path) were changed by somebody else while the log was open. What was "
-          + "appended since has not been acknowledged. Put back what was there, and open the store anew.")
+        "The files of the log \(key) in \(directory.path) were changed from outside while the log was open. The "
+          + "entries appended since have not been acknowledged. Put the files back, and open the store again.")
       loss = error
       throw error
     }
@@ -202,7 +195,7 @@ struct Segments {
     return files
   }
 
-  /// Which tree it is, to be said in another file of it.
+  /// Made if necessary.
   mutating func identified() throws(LogError) -> TreeIdentity {
     if let identity {
       try checkPlace()
@@ -211,26 +204,24 @@ struct Segments {
     return try ownDirectory().identity
   }
 
-  /// The snapshot; none where there is none, or it cannot be read.
   mutating func snapshot() throws(LogError) -> LogSnapshot? {
     try checkPlace()
     guard let directory = try openDirectory() else { return nil }
     return try SnapshotFile.read(in: directory, of: identity)
   }
 
-  /// The summary; none where there is none, or it cannot be read.
   mutating func summary() throws(LogError) -> LogSummary? {
     try checkPlace()
     guard let directory = try openDirectory() else { return nil }
     return try SummaryFile.read(in: directory, of: identity)
   }
 
-  /// Where nothing waits for the disk, a machine that dies may leave the snapshot and not its entries.
+  /// Without `syncs`, a crash of the machine may lose the snapshot's entries.
   func setSnapshotAside() throws(LogError) {
     if let directory = try openDirectory() { try SnapshotFile.setAside(in: directory, beyond: head) }
   }
 
-  /// Whether a file of records that begins with this header is this tree's.
+  /// Headers of an older version do not name their tree, and are accepted.
   private func isOwn(_ header: RecordFormat.Header) -> Bool {
     header.tree.map { $0 == identity?.id } ?? true
   }
@@ -263,7 +254,7 @@ struct Segments {
     let bytes = try onDisk { () throws(Disk.Failure) in try file.read(RecordFormat.headerSize, at: 0) }
     head = first - 1
     guard let header = RecordFormat.Header(bytes), header.first == first else {
-      // It was being made when somebody died, if nobody was told of anything in it, and there is nothing.
+      // If it holds nothing, and nothing in it was acknowledged, a crash interrupted its creation.
       let new = RecordFormat.Header(first: first, tree: identity?.id)
       let isCut = try onDisk { () throws(Disk.Failure) in
         let older = RecordFormat.Header(first: first, tree: nil)
@@ -289,11 +280,11 @@ struct Segments {
     if let acknowledgedEnd, end < acknowledgedEnd {
       throw .damaged(
         position: head + 1,
-        "What the log \(key) acknowledged up to byte \(acknowledgedEnd) of \(file.path) ends at byte \(end). "
+        "The log \(key) acknowledged \(file.path) up to byte \(acknowledgedEnd), but only \(end) bytes can be read. "
           + Self.choices)
     }
     if let tail, tail.end > end {
-      // Where nothing tells what was acknowledged, it has to look as what dies in the middle leaves.
+      // Without a mark, only a record that was cut off is a torn tail.
       guard acknowledged != nil || tail.isCut || !owner.options.syncs else {
         throw .damaged(position: head + 1, "An entry of the log \(key) cannot be read. \(Self.choices)")
       }
@@ -301,15 +292,15 @@ struct Segments {
       allocated = end
     } else {
       allocated = max(size, end)
-      // Who wrote the last records may have died before they were on the disk. From now on, readers are given them.
+      // The last records may not be durable if the process that wrote them died.
       try onDisk { () throws(Disk.Failure) in try sync(file) }
     }
     last = place
     owner.openFiles.keep(OpenFiles.Files(last: file), of: id)
   }
 
-  /// Finds the end of what can be read. Returns where what lies behind that ends but for zeros, and whether it may be
-  /// the beginning of a record.
+  /// Finds the end of the readable records. Returns the end of the nonzero bytes after them, if any, and whether these
+  /// may be a record that was cut off.
   private mutating func scan(_ file: Disk, _ size: Int) throws(LogError) -> (end: Int, isCut: Bool)? {
     var (bytes, start) = ([UInt8](), end)
     while true {
@@ -333,7 +324,6 @@ struct Segments {
     }
   }
 
-  /// Moves what lies behind an offset to a file of its own.
   private mutating func setAside(
     _ file: Disk, from offset: Int, _ size: Int, in directory: Directory
   ) throws(LogError) {
@@ -358,9 +348,9 @@ struct Segments {
 
   // MARK: Writing
 
-  /// Appends entries. When it returns they are safe, and where who looks for them finds them; where it throws none of
-  /// them is there, unless taking back what was written fails, too: that is done before anything else is appended, and
-  /// a process that dies before leaves a tail.
+  /// On return, the entries are durable, and are where readers look for them. If it throws, none is there, unless
+  /// removing them fails, too. Then the next append removes them first, and a process that dies before leaves a torn
+  /// tail.
   mutating func append(_ entries: [[UInt8]]) throws(LogError) -> [LogRecord] {
     if let loss { throw loss }
     var open = try written()
@@ -405,7 +395,7 @@ struct Segments {
     }
   }
 
-  /// Makes the file longer by zeros, if it has to be; if there is no room, the next write will tell.
+  /// If there is no room, the next write reports it.
   private mutating func allocate(_ file: Disk, behind used: Int) {
     guard used > allocated else { return }
     allocated = used
@@ -414,7 +404,7 @@ struct Segments {
     allocated = used + count
   }
 
-  /// Takes back what may lie behind the end: after a failure nobody knows what of it is on the disk.
+  /// After a failed write, the bytes after `end` are unknown.
   private mutating func takeBack(_ file: Disk) throws(Disk.Failure) {
     try owner.fail(.truncate, file, 0)
     try file.truncate(to: end)
@@ -428,17 +418,16 @@ struct Segments {
     if owner.options.syncs { try file.sync() }
   }
 
-  /// Begins a file behind the one that was written.
   private mutating func begin(_ first: UInt64, behind before: OpenFiles.Files?) throws(LogError) -> OpenFiles.Files {
     do { try owner.fail(.write, nil, RecordFormat.headerSize) } catch { throw error.logError }
     let (directory, identity) = try ownDirectory()
     let header = RecordFormat.Header(first: first, tree: identity.id)
-    // What was allocated and is not needed; a log can be read with it, too.
+    // Removes the preallocated zeros. Readers accept them, too.
     try? before?.last.truncate(to: end)
     let (file, place) = try onDisk { () throws(Disk.Failure) in
       let file = try Disk(FileNames.segment(first), in: directory, .creating)
       try file.lock()
-      // What failed here before has left no more than a header.
+      // A failed attempt has left at most a header.
       guard try file.size() <= header.size else {
         throw Disk.Failure(call: "create", path: file.path, code: Disk.Failure.exists)
       }
@@ -459,23 +448,22 @@ struct Segments {
     return files
   }
 
-  /// Closes the files as they are.
   mutating func letGo() {
     last = nil
     owner.openFiles.close(id)
   }
 
-  /// Closes the files, and gives back what was allocated and is not needed, unless they have been closed for others.
+  /// Closes the files, and removes preallocated zeros, unless the files were evicted.
   func close() {
     if !hasRemains { try? owner.openFiles.files(of: id)?.last.truncate(to: end) }
     owner.openFiles.close(id)
   }
 
-  /// Notes how far somebody has been told, without waiting for the disk: it tells what a process that dies leaves from
-  /// damage. After the death of a machine it may be older, at the oldest the note that the tree began with: what was
-  /// acknowledged since, and is damaged, is set aside and reported then, as what was not. Of a process that dies it
-  /// never is: where nothing can be noted, as there are too few descriptors, the file goes until it can be. Without it,
-  /// what does not look like a tail is damage.
+  /// Writes the mark without waiting for the disk. Opening the log tells a torn tail from damage by it.
+  ///
+  /// After a crash of the process the mark is current: if it cannot be written, for lack of descriptors, its file is
+  /// removed. After a crash of the machine it may be older, at the oldest `AcknowledgedMark.ofNothing`. Damaged entries
+  /// after it are then set aside and reported, even if they were acknowledged.
   private mutating func acknowledge(_ files: inout OpenFiles.Files, in directory: Directory? = nil) {
     guard let first = firsts.last else { return }
     let isOpen = files.mark != nil
@@ -487,7 +475,7 @@ struct Segments {
     noted = mark
     if isNoted == nil {
       files.mark = nil
-      // Takes no descriptor. That the tree's directory is there has just been made sure of.
+      // Needs no descriptor. The tree's directory was checked just before.
       if loss == nil { try? owner.home().remove(name + "/" + FileNames.mark) }
     }
     if isOpen != (files.mark != nil) { owner.openFiles.keep(files, of: id) }
@@ -495,7 +483,7 @@ struct Segments {
 
   // MARK: Reading
 
-  /// What comes next, about so many bytes of it, and where to go on.
+  /// About `limit` bytes of records, and the reader after them.
   mutating func read(
     _ reader: SegmentReader, atMost limit: Int
   ) throws(LogError) -> ([LogRecord], SegmentReader) {
@@ -550,7 +538,6 @@ struct Segments {
     }
   }
 
-  /// Removes the files that have nothing behind a position.
   mutating func truncate(through position: UInt64) throws(LogError) {
     guard firsts.count > 1, firsts[1] - 1 <= position else { return }
     let directory = try checkedDirectory()
@@ -561,7 +548,7 @@ struct Segments {
     }
   }
 
-  /// Removes the entries up to a position, and the files that have them: those behind it are in another file by then.
+  /// Removes the entries up to a position. Those after it in the same segment are copied first.
   mutating func erase(through position: UInt64) throws(LogError) {
     guard position > 0, position < head else { throw .notErasable(position) }
     let (directory, identity) = try ownDirectory()
@@ -572,8 +559,8 @@ struct Segments {
     try onDisk { () throws(Disk.Failure) in try directory.sync() }
   }
 
-  /// Has what a file has behind a position in a file of its own. Until the one before is removed both are read as one:
-  /// of each file what comes before the next.
+  /// Copies a segment's entries after a position to a new segment. Until the old one is removed, readers take only the
+  /// entries before the next segment from it.
   private mutating func copy(
     behind position: UInt64, from first: UInt64, to directory: Directory, of identity: TreeIdentity
   ) throws(LogError) {
@@ -605,11 +592,11 @@ struct Segments {
       owner.openFiles.keep(files, of: id)
     }
     try self.place(in: directory)
-    // Not before: what is acknowledged in a file has to be found in it.
+    // Only now: the segment that the mark names must be found after a crash.
     if isLast { acknowledge(&files, in: directory) }
   }
 
-  /// Has the name of a file that took what another had on the disk, before it is written to, or that one removed.
+  /// Makes the name of a copied segment durable, before it is written to or the old one is removed.
   private mutating func place(in directory: Directory) throws(LogError) {
     try onDisk { () throws(Disk.Failure) in
       try owner.fail(.sync, nil, 0)
@@ -619,7 +606,7 @@ struct Segments {
   }
 }
 
-/// Thrown as it is, a `LogError` that is caught beside a failure of the disk crashes the compiler (6.3).
+/// A wrapper: the compiler (6.3) crashes if a `LogError` itself is caught along with a failure of the disk.
 private struct Damage: Error {
   let error: LogError
 }

@@ -1,19 +1,18 @@
-/// The file of a tree's snapshot: the tree's number and key, the position, the length and a checksum, and the bytes.
+/// The file of a tree's snapshot: the tree's number and key, the position, the length, the bytes, and a checksum.
 enum SnapshotFile {
   private static let kind: [UInt8] = [0x50, 0x44, 0x58, 0x53, 0x4E, 0x41, 0x50]
   private static let magic: [UInt8] = kind + [2]
-  /// Of the version before, without number and key.
+  /// The older version, without number and key.
   private static let olderMagic: [UInt8] = kind + [1]
 
-  /// A snapshot, and what tells whose it is.
   struct Stored: Equatable {
     var snapshot: LogSnapshot
-    /// The number and the key of its tree; none of the version before.
+    /// The number and the key of the tree; nil in the older version.
     var tree: UInt64?
     var key: String?
   }
 
-  /// What is there; none where there is nothing, or it cannot be read: it is only a cache.
+  /// Nil if there is no snapshot, or if it cannot be read: it is only a cache.
   static func stored(in directory: Directory) throws(LogError) -> Stored? {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       let file = try Disk(FileNames.snapshot, in: directory, .reading)
@@ -31,7 +30,6 @@ enum SnapshotFile {
     stored.tree.map { $0 == identity?.id } ?? true
   }
 
-  /// The snapshot of a tree; none where there is none, or it cannot be read.
   static func read(in directory: Directory, of identity: TreeIdentity?) throws(LogError) -> LogSnapshot? {
     guard let stored = try stored(in: directory) else { return nil }
     guard isOwn(stored, identity) else {
@@ -44,10 +42,11 @@ enum SnapshotFile {
     return stored.snapshot
   }
 
-  /// Puts a snapshot in place of the one before, at once, so that one of them is always there.
+  /// Replaces the snapshot atomically.
   ///
-  /// - Parameter head: How far the log goes, where it is to take the place of one of its position, of one of more than
-  ///   that, and of what cannot be read. It takes that of one of another tree.
+  /// - Parameter head: Nil to replace only an older snapshot, or one that cannot be read. With the head of the log, a
+  ///   snapshot of the same position, of more than the log has, or of a newer version is replaced, too. A snapshot of
+  ///   another tree always is.
   static func write(
     _ snapshot: LogSnapshot, in directory: Directory, of identity: TreeIdentity, replacing head: UInt64?, syncs: Bool
   ) throws(LogError) {
@@ -77,7 +76,7 @@ enum SnapshotFile {
     }
   }
 
-  /// Removes the snapshot where it is of what was before a position, or cannot be read.
+  /// Removes the snapshot if it is older than a position, or cannot be read.
   static func erase(in directory: Directory, of identity: TreeIdentity, before position: UInt64) throws(LogError) {
     if let kept = try read(in: directory, of: identity), kept.position >= position { return }
     try onDisk { () throws(Disk.Failure) in try directory.remove(FileNames.snapshot) }

@@ -1,15 +1,14 @@
-/// The file of a tree's summary: the tree's number and key, the position, the length and a checksum, and the bytes.
+/// The file of a tree's summary: the tree's number and key, the position, the length, the bytes, and a checksum.
 enum SummaryFile {
   private static let kind: [UInt8] = [0x50, 0x44, 0x58, 0x53, 0x55, 0x4D, 0x4D]
   private static let magic: [UInt8] = kind + [1]
 
-  /// A summary, and the number of the tree that it is of.
   struct Stored: Equatable {
     var summary: LogSummary
     var tree: UInt64
   }
 
-  /// What a file in a directory has; none where there is nothing, or it cannot be read: it is only a cache.
+  /// Nil if there is no summary, or if it cannot be read: it is only a cache.
   static func stored(_ name: String = FileNames.summary, in directory: Directory) throws(LogError) -> Stored? {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       let file = try Disk(name, in: directory, .reading)
@@ -23,13 +22,13 @@ enum SummaryFile {
     return bytes.flatMap(decode)
   }
 
-  /// The summary of a tree; none where there is none, it cannot be read, or it is another tree's.
+  /// Nil also if the summary is another tree's.
   static func read(in directory: Directory, of identity: TreeIdentity?) throws(LogError) -> LogSummary? {
     guard let stored = try stored(in: directory), stored.tree == identity?.id else { return nil }
     return stored.summary
   }
 
-  /// Puts a summary in place of the one before, at once. False where a later one stays, of what the log has.
+  /// Replaces the summary atomically. Returns false if a summary of a later position, which the log has, stays.
   static func write(
     _ summary: LogSummary, in directory: Directory, of identity: TreeIdentity, head: UInt64, syncs: Bool
   ) throws(LogError) -> Bool {
@@ -41,14 +40,14 @@ enum SummaryFile {
       let file = try Disk(FileNames.newSummary, in: directory, .creating)
       try file.truncate(to: 0)
       try file.write(encode(summary, of: identity), at: 0)
-      // So that a machine that dies leaves this one or the one before.
+      // So that a crash of the machine leaves this summary or the previous one.
       if syncs { try file.sync() }
       try directory.move(FileNames.newSummary, to: FileNames.summary)
     }
     return true
   }
 
-  /// Removes the summary where it is of what was before a position, or cannot be read.
+  /// Removes the summary if it is older than a position, or cannot be read.
   static func erase(in directory: Directory, of identity: TreeIdentity, before position: UInt64) throws(LogError) {
     if let kept = try read(in: directory, of: identity), kept.position >= position { return }
     try onDisk { () throws(Disk.Failure) in try directory.remove(FileNames.summary) }

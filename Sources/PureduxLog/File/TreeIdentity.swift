@@ -1,8 +1,8 @@
-/// Which tree the files of a directory are of: the file `tree` in it, made with the directory, or, where an older
-/// version made that, with the first file that is added. Files of records and snapshots have its number, so that what
-/// somebody has exchanged, or put here from elsewhere, is not taken. Those of an older version, which have none, are.
+/// The tree that a directory's files belong to: the file `tree`, made with the directory. (In an older version's
+/// directory, it is made with the first file that is added.) Segments and snapshots have its number, so that exchanged
+/// and foreign files are refused. Files of an older version have no number, and are accepted.
 struct TreeIdentity: Equatable, Sendable {
-  /// At random, for each tree that is made: two of one key are two trees.
+  /// Random: two trees of one key are two trees.
   let id: UInt64
   let key: String
 
@@ -15,7 +15,7 @@ struct TreeIdentity: Equatable, Sendable {
 
   private static let magic: [UInt8] = [0x50, 0x44, 0x58, 0x54, 0x52, 0x45, 0x45, 1]
 
-  /// None where there is none.
+  /// Nil if there is no such file.
   static func read(in directory: Directory) throws(LogError) -> TreeIdentity? {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       let file = try Disk(FileNames.identity, in: directory, .reading)
@@ -31,7 +31,7 @@ struct TreeIdentity: Equatable, Sendable {
     return identity
   }
 
-  /// On the disk when it returns, and before that not there.
+  /// On return the file is durable. Before that it does not exist.
   func write(in directory: Directory) throws(Disk.Failure) {
     let file = try Disk(FileNames.newIdentity, in: directory, .creating)
     try file.truncate(to: 0)
@@ -61,12 +61,12 @@ struct TreeIdentity: Equatable, Sendable {
   }
 }
 
-/// Does something with files, and says what went wrong as a log's error.
+/// Maps failures of the disk to errors of the log.
 func onDisk<Result>(_ body: () throws(Disk.Failure) -> Result) throws(LogError) -> Result {
   do { return try body() } catch { throw error.logError }
 }
 
-/// The same; nil where the file is not there.
+/// The same; nil if the file does not exist.
 func onDiskIfThere<Result>(_ body: () throws(Disk.Failure) -> Result) throws(LogError) -> Result? {
   do {
     return try body()

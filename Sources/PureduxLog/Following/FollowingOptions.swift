@@ -22,6 +22,9 @@ public struct FollowingOptions<State: Sendable, Action: Sendable>: Sendable {
   /// when the store ends. The closure is called on the tree's executor, as often at most, with the state in place. Do
   /// not return a collection of the state: the next commit would have to copy it. A process that dies loses the changes
   /// of the last interval; they are written when a store with a `summary` opens the tree again.
+  ///
+  /// A summary is made of the state at the position that it has, and never by a store that has stopped. An older one
+  /// never takes the place of a newer one that the log has. `eraseLog()` removes the summaries from before.
   public var summary: (@Sendable (State) -> any (Encodable & Sendable))?
   /// Called with each phase of the store, in order, from the recovery on. Runs on the tree's executor.
   public var onPhase: (@Sendable (LogStatistics.Phase) -> Void)?

@@ -26,7 +26,8 @@ public struct LogOptions: Sendable {
   /// What has not come back after that long goes to the log once more, and again after twice that, up to 32 times.
   public var patience = Duration.seconds(2)
   /// How long a store that has ended waits for what it has accepted to be in the log. After that, what was not is told
-  /// `.outcomeUnknown`, and is lost where nobody waits for it.
+  /// `.outcomeUnknown`, and is lost where nobody waits for it. The time begins when that of `.finish(within:)` is over.
+  /// The shutdown of a child store waits while the log is away, at the longest until the root store has ended.
   public var endingLimit = Duration.seconds(10)
   /// A snapshot is saved after that many bytes of entries, where the log keeps snapshots. `nil` saves none.
   public var snapshotBytes: Int? = 4 << 20

@@ -6,6 +6,9 @@ import Puredux
 ///
 ///     options: FollowingOptions(fingerprint: .encoded)
 ///
+/// States are compared if both were hashed by the same function (`LogOptions.fingerprintVersion`), as far back as the
+/// last 256 entries, and not between an entry and the decision that it is skipped.
+///
 /// Without a choice a store compares no states, and reports that once for each process and type of state
 /// (`LogReport.fingerprintMissing`).
 public struct StateFingerprint<State: Sendable>: Sendable {

@@ -1,7 +1,7 @@
 public import Puredux
 
-/// Which replica of a store does the work that only one is to do: a part of the state, so that the order of the log
-/// decides (fencing).
+/// A lease on work that only one replica is to do. It is a part of the state, so that the order of the log decides who
+/// holds it (fencing).
 ///
 ///     struct Shop: Codable, Sendable {
 ///       var lease = Lease()
@@ -16,33 +16,34 @@ public import Puredux
 ///     let holding = Leaseholder(lease: { (shop: Shop) in shop.lease }, action: ShopAction.lease)
 ///     let subscription = holding.hold(store, effects: [.forEach(\.pending) { job in .run { … } }])
 ///
-/// The holder renews its lease by an action from time to time. A claim or a renewal that is rejected or lost is
-/// repeated. A store that is shut down or released, or a store above it, gives up its lease, as its last action, so that
-/// another replica takes over at once. If no renewal has come for so long, by the clock of each
-/// of the others, they claim it, and the first claim in the log takes it. No clock is compared with another one's, and
-/// none is read by the reducer. A holder that does not know yet that it has lost the lease may still be doing work:
-/// what it reports then comes later in the log than the claim that took the lease, so that a reducer can tell it by
-/// `term`; and what the work does outside needs a key by which that can be done once.
+/// The holder renews the lease by actions. Rejected and lost claims and renewals are repeated. When a store, or one
+/// above it, is shut down or released, its last action gives up the lease, and another replica takes over at once. If
+/// no renewal comes for a time, by its own clock, each other replica claims the lease; the first claim in the log takes
+/// it. Clocks are not compared, and the reducer reads none.
+///
+/// A holder that does not yet know of its loss may still work. Its reports come later in the log than the claim that
+/// took the lease, so that a reducer can tell them by `term`. Its external effects must be idempotent, by a key.
 public struct Lease: Codable, Sendable, Hashable {
-  /// Who holds it; nobody at first.
+  /// The replica that holds it; nil at first.
   public private(set) var holder: UInt64?
-  /// Who gave it up, while nobody holds it.
+  /// The replica that gave it up, while nobody holds it.
   public private(set) var releasedBy: UInt64?
-  /// How often it has been taken.
+  /// How often it was taken.
   public private(set) var term: UInt64 = 0
-  /// How often it has been renewed in this term.
+  /// How often it was renewed in this term.
   public private(set) var renewals: UInt64 = 0
 
-  /// Held by nobody.
+  /// A lease that nobody holds.
   public init() {}
 
-  /// What a replica asks for.
+  /// A replica's request to take, renew or give up the lease.
   public struct Claim: Codable, Sendable, Hashable {
-    /// Who asks: a number that each replica draws for itself.
+    /// The replica's random number.
     public let replica: UInt64
-    /// The term that it would begin, or renew.
+    /// The term that it begins, renews or ends.
     public let term: UInt64
-    /// How often the lease had been renewed when this was asked for: where it has been since, its holder is alive.
+    /// The lease's renewals when the claim was made. If it was renewed since, its holder is alive, and the claim is
+    /// void.
     public let renewals: UInt64
     /// Whether it gives the lease up.
     public let isRelease: Bool
@@ -56,8 +57,8 @@ public struct Lease: Codable, Sendable, Hashable {
     }
   }
 
-  /// Takes, renews or gives up the lease, if the claim still applies: of several that would begin the same term the
-  /// first does, and none where the holder has renewed the lease since. For the reducer.
+  /// Takes, renews or gives up the lease, if the claim still applies. Of several claims for one term the first takes
+  /// it, and none does if the holder has renewed the lease since. For the reducer.
   public mutating func apply(_ claim: Claim) {
     if claim.term == term, claim.replica == holder {
       if claim.isRelease {
@@ -75,9 +76,9 @@ public struct Lease: Codable, Sendable, Hashable {
   }
 }
 
-/// Holds a lease for one replica, and runs effects of the state while it is the one that has it.
+/// Holds a lease for one replica, and runs effects of the state while the replica has it.
 public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
-  /// Who this replica is: a number of its own.
+  /// The random number of this replica.
   public let replica: UInt64
   private let lease: @Sendable (State) -> Lease
   private let action: @Sendable (Lease.Claim) -> Action
@@ -85,10 +86,11 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
 
   /// - Parameters:
   ///   - lease: The lease in the state.
-  ///   - action: Makes the action by which the reducer is given a claim.
-  ///   - duration: A holder that is not heard of for that long loses the lease; it renews it three times in that time.
-  ///     By the store's clock. It is to be longer than the log is away at times, and than the replicas lag behind. Less
-  ///     than a tenth of a second counts as that, and more than a hundred years as a hundred years.
+  ///   - action: Makes the action that passes a claim to the reducer.
+  ///   - duration: The time without a renewal, by the store's clock, after which other replicas claim the lease; they
+  ///     wait up to a quarter longer. The holder renews it three times in that time. It should exceed the log's outages
+  ///     and the replicas' lag. Less than a tenth of a second counts as that, and more than a hundred years as a
+  ///     hundred years.
   public init(
     lease: @escaping @Sendable (State) -> Lease, action: @escaping @Sendable (Lease.Claim) -> Action,
     duration: Duration = .seconds(10)
@@ -102,14 +104,14 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
   /// Whether this replica holds the lease in a state.
   public func holds(_ state: State) -> Bool { lease(state).holder == replica }
 
-  /// The effects that claim and renew the lease, and these, which run while this replica holds it. For a store that is
-  /// made with them; `hold` subscribes them to one that exists.
-  ///
-  /// When the store, or one above it, is shut down or released, it gives up the lease, as the last action that it
-  /// submits to its log. A lifted interceptor or effect does so for each part.
-  /// `shutdown(interceptors: .finish(within:))` waits for the work first, and does not wait for renewals.
+  /// The effects that claim and renew the lease, and the given ones, which run while this replica holds it. For a store
+  /// that is made with them; `hold` subscribes them to one that exists.
   ///
   ///     interceptors: .effects(ofState: holding.effects([.forEach({ $0.pending }) { job in .run { … } }]))
+  ///
+  /// When the store, or one above it, is shut down or released, the last action that it submits to its log gives up the
+  /// lease. A lifted interceptor or effect does so for each part. `shutdown(interceptors: .finish(within:))` waits for
+  /// the work first, and not for renewals.
   public func effects(_ effects: [StateEffect<State, Action>]) -> [StateEffect<State, Action>] {
     let claiming = StateEffect<State, Action>.onChange(of: { [lease] in lease($0) }) {
       lease in
@@ -118,8 +120,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
         if isHeld {
           try await dispatch.pause(for: duration / 3)
         } else if lease.holder != nil || lease.releasedBy == replica {
-          // Each replica claims the lease at another time, so that they do not all do it at once. The replica that gave
-          // the lease up lets the others go first.
+          // At a random time, so that replicas do not claim at once. The one that gave the lease up lets the others go
+          // first.
           try await dispatch.pause(for: duration * Double.random(in: 1...1.25))
         }
         let claim = Lease.Claim(
@@ -132,8 +134,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
       + effects.map { effect in effect.lifted(state: { holds($0) ? $0 : nil }, into: { $0 }) }
   }
 
-  /// Gives the lease up in the term that this replica holds, or may be about to hold: its claim can be on its way, and
-  /// comes before this in the log. Void otherwise.
+  /// Gives up the lease in the term that this replica holds, or that its claim on the way is about to begin. Void
+  /// otherwise.
   private func farewell(in state: State) -> Action {
     let lease = lease(state)
     return action(
@@ -142,8 +144,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
         isRelease: true))
   }
 
-  /// Sends a claim, and returns when it has been committed or refused, so that only one claim waits while the log
-  /// cannot be reached. False if the store takes no more actions.
+  /// Returns when the claim is committed or refused, so that only one waits while the log is away. False if the store
+  /// takes no more actions.
   private func isAnswered(_ claim: Lease.Claim, _ dispatch: Dispatch<Action>) async throws(StoreError) -> Bool {
     do throws(StoreError) {
       try await dispatch.send(action(claim))
@@ -164,8 +166,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
     self.effects(effects).map { store.subscribe(effect: $0) }
   }
 
-  /// The action by which this replica gives up the lease, if it holds it: to move the work to another replica while the
-  /// store goes on. A store that ends gives up its lease by itself.
+  /// The action that gives up the lease, if this replica holds it, so that another replica takes over while the store
+  /// continues. A store that ends gives up its lease by itself.
   public func release(in state: State) -> Action? {
     let lease = lease(state)
     guard lease.holder == replica else { return nil }

@@ -1,9 +1,9 @@
 import Puredux
 
-/// Tasks that wait until something has come.
+/// Tasks that wait for arrivals.
 ///
-/// Who waits reads `count` first, then looks for something, and waits behind that count if there is nothing: what comes
-/// in between is not missed.
+/// A waiting task reads `count` first, then looks for something, and if there is nothing waits after that count. So it
+/// misses no arrival in between.
 package final class Arrivals: Sendable {
   private struct Waiting: Sendable {
     var count = 0
@@ -15,10 +15,8 @@ package final class Arrivals: Sendable {
 
   package init() {}
 
-  /// How often something has come.
   package var count: Int { waiting.withLock { $0.count } }
 
-  /// Something has come.
   package func notify() {
     let continuations = waiting.withLock { waiting in
       waiting.count += 1
@@ -28,7 +26,7 @@ package final class Arrivals: Sendable {
     for continuation in continuations.values { continuation.resume() }
   }
 
-  /// Returns when something has come since, or the task is cancelled.
+  /// Returns when the count has changed, or the task is cancelled.
   package func wait(after count: Int) async {
     let id = waiting.withLock { waiting in
       waiting.nextID += 1

@@ -1,7 +1,7 @@
 import Dispatch
 import Puredux
 
-/// Has what is added done on a serial queue, in order: all together that comes while something is being done.
+/// Processes items on a serial queue, in order. Items that are added meanwhile form the next batch.
 package final class BatchQueue<Item: Sendable>: Sendable {
   private struct Waiting: Sendable {
     var items: [Item] = []
@@ -15,7 +15,7 @@ package final class BatchQueue<Item: Sendable>: Sendable {
 
   /// Returns at once.
   ///
-  /// - Parameter perform: The same with each call.
+  /// - Parameter perform: The same closure in each call.
   package func add(_ item: Item, perform: @escaping @Sendable ([Item]) -> Void) {
     let schedules = waiting.withLock { waiting in
       waiting.items.append(item)
@@ -25,7 +25,7 @@ package final class BatchQueue<Item: Sendable>: Sendable {
     if schedules { schedule(perform) }
   }
 
-  /// One batch for each turn of the queue, which serves others, too: they do not wait for the end of a flood.
+  /// One batch for each turn of the queue: other users of the queue do not wait for the end of a flood.
   private func schedule(_ perform: @escaping @Sendable ([Item]) -> Void) {
     queue.async { [self] in
       performAll(perform)
@@ -37,7 +37,7 @@ package final class BatchQueue<Item: Sendable>: Sendable {
     }
   }
 
-  /// Does what waits now, ahead of its turn. Only on the queue.
+  /// Processes the waiting items ahead of their turn. Call it only on the queue.
   package func performAll(_ perform: ([Item]) -> Void) {
     let items = waiting.withLock { waiting in
       defer { waiting.items = [] }

@@ -1,4 +1,4 @@
-/// Puts integers, least significant byte first, and byte strings into bytes.
+/// Encodes integers, least significant byte first, and byte strings.
 struct ByteWriter {
   private(set) var bytes: [UInt8] = []
 
@@ -12,14 +12,14 @@ struct ByteWriter {
     }
   }
 
-  /// With its length before it.
+  /// With its length in front.
   mutating func put(_ string: [UInt8]) {
     put(UInt32(string.count))
     bytes += string
   }
 }
 
-/// Takes out what `ByteWriter` has put in; nil where the bytes do not reach.
+/// Decodes the bytes of a `ByteWriter`; nil if there are too few.
 struct ByteReader {
   private let bytes: [UInt8]
   private var offset: Int

@@ -1,14 +1,15 @@
-/// A log that gives its entries positions without gaps, and knows how many it takes at once.
+/// A log whose positions have no gaps, and which takes several entries at once.
 package protocol DenseLog: OrderedLog {
-  /// Appends entries at the positions that follow its head: all of them, or none where it throws. Which of the two
-  /// where that is `.unavailable` may be left open, as for one entry.
+  /// Appends all entries after its head, or none if it throws. After `.unavailable` either may be the case, as for one
+  /// entry.
   ///
-  /// - Parameter head: Where the head is to be. Throws `.refused` where it is elsewhere, as somebody else has written.
+  /// - Parameter head: The expected head.
+  /// - Throws: Also `.refused` if the head is elsewhere, as another writer has appended.
   func append(_ entries: [[UInt8]], behind head: UInt64) async throws(LogError)
 }
 
 extension LogError {
   package static func headIsElsewhere(_ head: UInt64) -> LogError {
-    .refused("Somebody else has written to the log: it ends at \(head).")
+    .refused("Another writer has appended to the log: it ends at \(head).")
   }
 }

@@ -1,19 +1,20 @@
 /// The result of `OrderedLog.verifyEntries()`.
 public struct LogCheck: Sendable, Hashable {
-  /// The position of the first entry that is left; 0 if there is none.
+  /// The position of the first remaining entry; 0 if there is none.
   public var first: UInt64 = 0
   /// The position of the last entry; 0 if there is none.
   public var head: UInt64 = 0
-  /// How many entries there are.
+  /// The number of entries.
   public var entries: UInt64 = 0
-  /// How many actions they have.
+  /// The number of their actions.
   public var actions: UInt64 = 0
-  /// The position of the newest snapshot, if there is one.
+  /// The position of the newest snapshot; nil if there is none.
   public var snapshot: UInt64?
-  /// The entries and snapshots that a store would stop at, or must not begin with, in the order of their positions.
+  /// The entries and snapshots at which a store would stop, or with which it must not begin, in the order of their
+  /// positions.
   public var problems: [Problem] = []
 
-  /// Of an empty log.
+  /// The check of an empty log.
   public init() {}
 
   /// A fault at a position.
@@ -22,16 +23,17 @@ public struct LogCheck: Sendable, Hashable {
     case newer(position: UInt64)
     /// The entry was not written by this library, and is not skipped by a decision.
     case unreadable(position: UInt64)
-    /// The writer of the entry had applied other entries, up to the position `seen`, than the log has.
+    /// The writer of the entry had applied, up to the position `seen`, other entries than the log has.
     case diverged(position: UInt64, seen: UInt64)
     /// The snapshot was not written by this library.
     case unreadableSnapshot(position: UInt64)
     /// The snapshot belongs to other entries than the log has.
     case foreignSnapshot(position: UInt64)
-    /// The log is truncated, and there is no snapshot of all that came before its first entry.
+    /// The log is truncated, and no snapshot has all entries before its first one.
     case noSnapshot(first: UInt64)
     /// The entry decides that another entry is skipped, but the snapshot has that entry, or the log lacks it. A store
-    /// stops at the decision. In a truncated log the first store that comes to it takes the decision back, and goes on.
+    /// stops at the decision. If the log is truncated, the first store that reaches the decision takes it back, and
+    /// continues.
     case notSkipped(position: UInt64, entry: UInt64, isTruncated: Bool)
 
     /// The position of the fault.
@@ -69,12 +71,13 @@ public struct LogCheck: Sendable, Hashable {
 }
 
 extension OrderedLog {
-  /// Reads the whole log, and checks whether a store could be opened on it, as far as the library knows without the
-  /// program. It checks that all entries can be read, that they follow one another as their writers have seen them, and
-  /// that they lead to the order of the snapshot. It also checks that the snapshot is without the entries that are to be
-  /// skipped. `verifyReplay` checks the meaning of actions and states.
+  /// Checks whether a store could be opened on the log, as far as that is known without the program:
   ///
-  /// It changes nothing, and costs a reading of the log.
+  /// - All entries can be read, and follow one another as their writers have seen them.
+  /// - They lead to the order of the snapshot.
+  /// - The snapshot is without the entries that are to be skipped.
+  ///
+  /// `verifyReplay` checks the meaning of actions and states. Changes nothing. Costs a reading of the log.
   ///
   /// - Throws: The log's errors: `LogError.damaged` if an entry is not as it was written.
   public func verifyEntries() async throws(LogError) -> LogCheck {
@@ -115,7 +118,7 @@ extension OrderedLog {
       return check
     }
     if isTruncated, let kept, let first = try await firstLeft(behind: kept.position, through: check.head) {
-      // A store that follows the log may have saved a snapshot, and truncated the log, meanwhile.
+      // A store may have saved a snapshot, and truncated the log, meanwhile.
       guard try await snapshots?.newest()?.position == check.snapshot else { return try await checked() }
       check.problems.append(.noSnapshot(first: first))
       return check
@@ -123,9 +126,8 @@ extension OrderedLog {
     var order = isTruncated ? kept ?? Fold() : Fold()
     var decisions: [UInt64: UInt64] = [:]
     var seals: [(position: UInt64, rules: UInt32)] = [(order.position, order.sealedRules)]
-    // The entries whose writers had applied other entries than the log has, and their rules.
     var diverged: [(problem: LogCheck.Problem, rules: UInt32)] = []
-    // The entries before the snapshot of a truncated log are read all the same.
+    // Also reads the entries before the snapshot of a truncated log.
     let start = check.first > 0 ? min(check.first - 1, isTruncated ? order.position : 0) : 0
     var reader = RecordReader(self, after: start, through: check.head)
     while let record = try await reader.next() {
@@ -153,7 +155,7 @@ extension OrderedLog {
       }
     }
     let skipped = LogEntry.skipped(by: decisions)
-    // An entry behind a seal that its writer had not seen is void, whatever entries the writer had applied.
+    // An entry after a seal that its writer had not seen is void, whatever entries the writer had applied.
     seals.removeAll { skipped[$0.position] != nil }
     for (problem, rules) in diverged
     where !seals.contains(where: { $0.position < problem.position && rules < $0.rules }) {
@@ -179,14 +181,14 @@ extension OrderedLog {
     return check
   }
 
-  /// Whether there is an entry at a position behind which the log has others.
+  /// Whether there is an entry at a position before the head.
   private func isThere(_ position: UInt64) async throws -> Bool {
     guard position > 0 else { return false }
     var reader = RecordReader(self, after: position - 1, through: position)
     return try await reader.next() != nil
   }
 
-  /// The first entry that is left, if the entries right behind a position were removed.
+  /// The first remaining entry, if the entries right after a position were removed.
   private func firstLeft(behind position: UInt64, through head: UInt64) async throws -> UInt64? {
     do {
       var reader = RecordReader(self, after: position, through: head)

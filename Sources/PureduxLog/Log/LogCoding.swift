@@ -4,26 +4,26 @@
   import Foundation
 #endif
 
-/// How actions or states become bytes, and which schema they have.
+/// Encodes actions or states as bytes, and decodes them.
 ///
-/// A schema is a number that rises when the bytes change their meaning. Older ones are decoded by whoever knows how
-/// (upcast); a replica that meets a newer one stops and takes no more actions, but can be read (`LogStop.newerSchema`).
+/// A schema is a number that rises when the meaning of the bytes changes. `decode` upcasts older schemas. A replica
+/// that meets a newer one stops and takes no more actions, but can be read (`LogStop.newerSchema`).
 public struct LogCoding<Value: Sendable>: Sendable {
-  /// The schema of what is written.
+  /// The schema of encoded values.
   public let schema: UInt32
-  /// The newest schema that can be read: a newer one stops a replica.
+  /// The newest schema that can be decoded. A newer one stops a replica.
   public let newestSchema: UInt32
-  /// Encodes a value in `schema`. An action for which it throws is rejected; a state for which it does has no snapshot.
+  /// Encodes a value in `schema`. If it throws, an action is rejected, and a state has no snapshot.
   public let encode: @Sendable (Value) throws -> [UInt8]
-  /// Decodes bytes of a schema, which is the newest that can be read or an older one.
+  /// Decodes bytes of a schema up to `newestSchema`.
   public let decode: @Sendable (_ bytes: ArraySlice<UInt8>, _ schema: UInt32) throws -> Value
 
   /// - Parameters:
-  ///   - schema: The schema of what is written.
-  ///   - newestSchema: The newest one that can be read: by default the one that is written. A version of a program that
-  ///     reads the next schema and does not write it yet is what is deployed first.
-  ///   - encode: What it throws is a rejection of the action.
-  ///   - decode: A function of its arguments alone, as each replica has to come to the same. Where it throws the store
+  ///   - schema: The schema of encoded values.
+  ///   - newestSchema: The newest schema that can be decoded; by default `schema`. First deploy a version that decodes
+  ///     the next schema, and does not encode it yet.
+  ///   - encode: If it throws, the action is rejected.
+  ///   - decode: A function of its arguments alone, as all replicas must decode the same value. If it throws, the store
   ///     stops (`LogStop.undecodable`).
   public init(
     schema: UInt32 = 1, newestSchema: UInt32? = nil, encode: @escaping @Sendable (Value) throws -> [UInt8],
@@ -37,11 +37,11 @@ public struct LogCoding<Value: Sendable>: Sendable {
 }
 
 extension LogCoding where Value: Codable {
-  /// JSON, as `JSONEncoder` writes it: some microseconds a value. For more, bring your own bytes.
+  /// JSON by `JSONEncoder`: some microseconds for each value. For more speed, bring a coding of your own.
   ///
   /// - Parameters:
-  ///   - schema: The schema of what is written, and the newest that can be read.
-  ///   - upcasting: Decodes values of older schemas. By default they are decoded as this one's.
+  ///   - schema: The schema of encoded values, and the newest that can be decoded.
+  ///   - upcasting: Decodes values of older schemas. By default they are decoded like those of `schema`.
   public static func json(
     schema: UInt32 = 1,
     upcasting: (@Sendable (_ bytes: ArraySlice<UInt8>, _ schema: UInt32) throws -> Value)? = nil
@@ -55,16 +55,16 @@ extension LogCoding where Value: Codable {
   }
 }
 
-/// The codings of a tree: what `RootStore(following:)` takes as `codings:`, where it is not to be JSON.
+/// The codings of a tree: `codings:` of `RootStore(following:)`, if they are not JSON.
 public struct LogCodings<State: Sendable, Action: Sendable>: Sendable {
-  /// How actions become bytes.
+  /// The coding of actions.
   public var actions: LogCoding<Action>
-  /// How states become the bytes of snapshots; without it there are none.
+  /// The coding of states in snapshots. With nil there are no snapshots.
   public var states: LogCoding<State>?
 
   /// - Parameters:
-  ///   - actions: How actions become bytes.
-  ///   - states: How states become the bytes of snapshots; with nil there are none, and opening replays the whole log.
+  ///   - actions: The coding of actions.
+  ///   - states: The coding of states in snapshots. With nil there are none, and opening replays the whole log.
   public init(actions: LogCoding<Action>, states: LogCoding<State>?) {
     self.actions = actions
     self.states = states
@@ -72,7 +72,7 @@ public struct LogCodings<State: Sendable, Action: Sendable>: Sendable {
 }
 
 extension LogCodings where State: Codable, Action: Codable {
-  /// JSON for both, by one schema.
+  /// JSON for both, with one schema.
   public static func json(schema: UInt32 = 1) -> LogCodings {
     LogCodings(actions: .json(schema: schema), states: .json(schema: schema))
   }

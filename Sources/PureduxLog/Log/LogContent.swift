@@ -1,44 +1,43 @@
 public import Puredux
 
 extension LogRecord {
-  /// What an entry says, for people and tools, as far as the library reads it: actions are bytes, as their `LogCoding`
-  /// has made them.
+  /// The content of an entry, for people and tools. Actions are bytes, as their `LogCoding` has encoded them.
   public enum Content: Sendable, Hashable {
     /// Actions of a store.
     case actions(Actions)
-    /// It was decided that the entry at a position is skipped (`OrderedLog.skip`).
+    /// A decision that the entry at a position is skipped (`OrderedLog.skip`).
     case skip(position: UInt64, at: WallTime, reason: String)
-    /// Newer rules hold from here on (`RootStore.sealLog`).
+    /// A seal: newer rules hold from here on (`RootStore.sealLog`).
     case seal(rules: UInt32, at: WallTime, reason: String)
-    /// An epoch begins (`OrderedLog.beginEpoch`).
+    /// The beginning of an epoch (`OrderedLog.beginEpoch`).
     case epoch(number: UInt64, at: WallTime, reason: String)
-    /// It stands in for the entry at a position of the log that this one is a copy of, which had been truncated.
+    /// A stand-in for the entry at a position of a truncated log, of which this log is a copy.
     case standIn(for: UInt64)
-    /// A newer version of this library has written it. A store stops here.
+    /// An entry of a newer version of this library. A store stops here.
     case newer
-    /// It is none of this library's. A store stops here, unless it was decided that it is skipped.
+    /// Not an entry of this library. A store stops here, unless a decision skips it.
     case unreadable
   }
 
-  /// Actions that a store has appended together: none where it only says what it had come to.
+  /// The actions that a store has appended together; none if the entry only has the writer's position and fingerprint.
   public struct Actions: Sendable, Hashable {
-    /// The store, by a number that it has drawn when it was opened.
+    /// The store's number, drawn when it was opened.
     public var writer: UInt64
-    /// The number of the first action among those of its writer, from 1 on.
+    /// The number of the first action, among those of its writer, from 1 on.
     public var first: UInt64
     /// The position of the last entry that the writer had applied; 0 for none.
     public var seen: UInt64
-    /// The fingerprint that the state had there; 0 for none.
+    /// The fingerprint of the state there; 0 for none.
     public var fingerprint: UInt64
     /// The schema of the actions (`LogCoding.schema`).
     public var schema: UInt32
-    /// The rules that they are reduced by (`LogOptions.rules`).
+    /// The rules by which the actions are reduced (`LogOptions.rules`).
     public var rules: UInt32
-    /// Each action, as the coding has made it.
+    /// The actions, as encoded.
     public var actions: [[UInt8]]
   }
 
-  /// What it says. Costs a copy of the actions' bytes.
+  /// The content of the entry. Costs a copy of the actions' bytes.
   public var content: Content {
     switch LogEntry.decode(bytes) {
     case .entry(let header, let actions):
@@ -58,25 +57,25 @@ extension LogRecord {
 }
 
 extension LogSnapshot {
-  /// What a snapshot says, as far as the library reads it.
+  /// The content of a snapshot, without its state.
   public enum Content: Sendable, Hashable {
     /// A state of the tree.
     case state(Summary)
-    /// A newer version of this library has written it.
+    /// A snapshot of a newer version of this library.
     case newer
-    /// It is none of this library's.
+    /// Not a snapshot of this library.
     case unreadable
   }
 
-  /// What a snapshot has beside the bytes of its state.
+  /// The contents of a snapshot except for the bytes of its state.
   public struct Summary: Sendable, Hashable {
     /// The schema of the state.
     public var schema: UInt32
-    /// How many bytes the state has.
+    /// The number of bytes of the state.
     public var stateBytes: Int
-    /// How many actions were committed or skipped.
+    /// The number of actions that were committed or skipped.
     public var actions: UInt64
-    /// How many of those were skipped.
+    /// The number of skipped actions, and of skipped records that are no entries.
     public var skipped: UInt64
     /// The newest rules of an entry; 0 for none.
     public var rules: UInt32
@@ -86,7 +85,7 @@ extension LogSnapshot {
     public var epoch: UInt64
   }
 
-  /// What it says. Costs a reading of what it has beside the bytes of the state.
+  /// The content of the snapshot. Costs decoding all but the state.
   public var content: Content {
     switch EncodedSnapshot.decode(bytes) {
     case .newer: .newer

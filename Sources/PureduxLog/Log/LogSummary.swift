@@ -6,27 +6,27 @@ import Puredux
   import Foundation
 #endif
 
-/// What a program has written of a tree's state for lists of trees (`FollowingOptions.summary`).
+/// A program's summary of a tree's state, for lists of trees (`FollowingOptions.summary`).
 public struct LogSummary: Sendable, Hashable {
-  /// How many bytes one may have: a larger one is not kept, and that is reported (`LogReport.summariesFail`).
+  /// The largest number of bytes. A larger summary is not stored, which is reported (`LogReport.summariesFail`).
   public static let byteLimit = 64 << 10
 
   /// The key of the tree.
   public var key: String
-  /// The position in the log that it was written at. The state may have gone on since: by what has not changed it, or
-  /// for as long as a store waits (`LogOptions.summaryInterval`).
+  /// The position in the log at which it was written. The state may be newer, by changes that leave the summary the
+  /// same, or by the store's delay (`LogOptions.summaryInterval`).
   public var position: UInt64
-  /// JSON, where a store has written it.
+  /// JSON, if a store has written it.
   public var bytes: [UInt8]
 
-  /// For an engine that reads one.
+  /// For engines that read summaries.
   public init(key: String, position: UInt64, bytes: [UInt8]) {
     self.key = key
     self.position = position
     self.bytes = bytes
   }
 
-  /// As stores write it: members in the order of their names, so that equal values have equal bytes.
+  /// Sorts members by name, so that equal values have equal bytes.
   static func encode(_ value: some Encodable) throws -> [UInt8] {
     let encoder = JSONEncoder()
     encoder.outputFormatting = .sortedKeys
@@ -34,20 +34,19 @@ public struct LogSummary: Sendable, Hashable {
   }
 }
 
-/// Where the summary of a tree is kept. A summary is a cache of what a store has said of its state: one that is lost is
-/// written anew when the tree is opened.
+/// The storage of a tree's summary. A summary is a cache: if it is lost, it is written again when the tree is opened.
 public protocol SummaryStore: Sendable {
-  /// The summary that is kept, or none; none, too, where it cannot be read.
+  /// The stored summary; nil if there is none, or if it cannot be read.
   func kept() async throws(LogError) -> LogSummary?
 
-  /// Begins to keep a summary in place of the one before, and returns at once. One of a later position stays, unless
-  /// that is more than the log has; this is decided in one step with what others save.
+  /// Begins to replace the stored summary, and returns at once. One of a later position stays, unless the log does not
+  /// have that position. Atomic with respect to other calls.
   ///
   /// - Parameters:
-  ///   - bytes: The summary, of at most `LogSummary.byteLimit` bytes.
-  ///   - position: The position of the last entry that the state has which it is of.
-  ///   - outcome: Called once, from anywhere but within this call: with whether this summary is what is kept, false
-  ///     where a later one stays; or with why that is not known.
+  ///   - bytes: At most `LogSummary.byteLimit` bytes.
+  ///   - position: The position of the last entry in the summarized state.
+  ///   - outcome: Called once, but never within this call: with true if this summary is stored now, with false if a
+  ///     later one stays, or with an error if neither is known.
   func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void)
 }
 
@@ -60,16 +59,16 @@ extension SummaryStore {
   }
 }
 
-/// A summary, as the value that it was written as.
+/// A decoded summary.
 public struct DecodedSummary<Value: Sendable>: Sendable {
   /// The key of the tree.
   public var key: String
-  /// The position in the log that it was written at (`LogSummary.position`).
+  /// The position in the log at which it was written (`LogSummary.position`).
   public var position: UInt64
-  /// What the program has written.
+  /// The decoded value.
   public var value: Value
 
-  /// For tests of what reads summaries.
+  /// For tests of code that reads summaries.
   public init(key: String, position: UInt64, value: Value) {
     self.key = key
     self.position = position
@@ -80,11 +79,11 @@ public struct DecodedSummary<Value: Sendable>: Sendable {
 extension DecodedSummary: Equatable where Value: Equatable {}
 extension DecodedSummary: Hashable where Value: Hashable {}
 
-/// A summary that cannot be decoded as what was asked for: another version of the program has written it.
+/// A summary that cannot be decoded as the requested type: another version of the program has written it.
 public struct UndecodableSummary: Error, Sendable, CustomStringConvertible {
   /// The summary, with its key and its bytes.
   public var summary: LogSummary
-  /// What the decoder says, for people.
+  /// The decoder's error, for people.
   public var text: String
 
   public var description: String {
@@ -93,16 +92,16 @@ public struct UndecodableSummary: Error, Sendable, CustomStringConvertible {
 }
 
 extension LogDirectory {
-  /// The summaries of the trees whose keys begin with a text, or of all with `""`, without opening a tree:
+  /// The decoded summaries of the trees whose keys begin with a text (all with `""`), without opening a tree:
   ///
   ///     for try await auction in log.summaries(of: AuctionSummary.self, prefix: "auctions/") {
   ///       print(auction.key, auction.value.highest)
   ///     }
   ///
-  /// As `summaries(prefix:)`, which goes on where one of them cannot be decoded.
+  /// To continue after a summary that cannot be decoded, use `summaries(prefix:)`.
   ///
-  /// - Returns: A sequence that ends with `UndecodableSummary`, which has the key, at the first that cannot be decoded
-  ///   from JSON, and otherwise throws a `LogError`.
+  /// - Returns: A sequence that throws `UndecodableSummary`, with the key, at the first summary that cannot be decoded
+  ///   from JSON, and otherwise a `LogError`.
   public func summaries<Value: Decodable & Sendable>(
     of type: Value.Type, prefix: String
   ) -> AsyncThrowingStream<DecodedSummary<Value>, any Error> {

@@ -1,10 +1,9 @@
 import Puredux
 
-/// Asks an engine's servers until they answer: one task on behalf of all stores that wait for them.
+/// Polls an engine's servers until they answer, in one task for all stores that wait.
 package final class Probe: Sendable {
   private struct State: Sendable {
     var isRunning = false
-    /// How many stores wait for an answer.
     var waiting = 0
     var attempts = 0
   }
@@ -15,17 +14,16 @@ package final class Probe: Sendable {
   private let answers = Arrivals()
 
   /// - Parameters:
-  ///   - interval: The time between two questions.
+  ///   - interval: The time between two attempts.
   ///   - ask: Returns whether the servers answer. Called by one task at a time.
   package init(every interval: Duration = .milliseconds(250), _ ask: @escaping @Sendable () async -> Bool) {
     self.interval = interval
     self.ask = ask
   }
 
-  /// How often the servers have been asked.
   package var attempts: Int { state.withLock { $0.attempts } }
 
-  /// How many stores wait for an answer.
+  /// How many stores wait.
   package var waiting: Int { state.withLock { $0.waiting } }
 
   /// Returns when the servers have answered, or the task is cancelled.
@@ -56,8 +54,8 @@ package final class Probe: Sendable {
   }
 }
 
-/// A log that shares a probe with all other logs of its engine. If the log was unavailable, an open store waits for the
-/// probe before it tries the log again, and so does not poll.
+/// A log that shares a probe with the other logs of its engine. An open store whose log was unavailable waits for the
+/// probe before it tries again, and so does not poll.
 package protocol ProbedLog: OrderedLog {
   var probe: Probe { get }
 }

@@ -1,18 +1,18 @@
-/// Reads the entries of a log one by one, each once, up to a position.
+/// Reads the entries of a log up to a position, one by one, each once.
 struct RecordReader {
   private var batches: AsyncThrowingStream<[LogRecord], any Error>.Iterator
   private var batch: ArraySlice<LogRecord> = []
   private var last: UInt64
   private let end: UInt64
 
-  /// - Parameter end: The position of an entry that is there, or nothing is read.
+  /// - Parameter end: The position of an existing entry. If it is not after `position`, nothing is read.
   init(_ log: any OrderedLog, after position: UInt64, through end: UInt64) {
     batches = log.records(after: position).makeAsyncIterator()
     last = position
     self.end = end
   }
 
-  /// Nil behind the last one.
+  /// Nil after the last entry.
   mutating func next() async throws -> LogRecord? {
     while last < end {
       guard let record = batch.popFirst() else {
@@ -23,7 +23,7 @@ struct RecordReader {
         batch = next[...]
         continue
       }
-      // It was delivered before.
+      // A repetition.
       if record.position <= last { continue }
       last = record.position
       return record.position <= end ? record : nil

@@ -1,34 +1,31 @@
 import Puredux
 
 extension OrderedLog {
-  /// Decides that every replica skips an entry: an entry that no program can decode any more
-  /// (`LogStop.undecodable`), or that must not be applied.
+  /// Decides that every replica skips an entry: one that no program can decode any more (`LogStop.undecodable`), or
+  /// that must not be applied.
   ///
   ///     try await log["boards/17"].skip(position: 17, reason: "written by the version of Tuesday")
   ///
-  /// The decision is an entry at the end of the log, with its reason and time. A store that stopped at the skipped
-  /// entry goes on when it is opened anew. A store that is open and has applied the entry stops (`LogStop.diverged`),
-  /// and replays without it when it is opened anew. If a snapshot has the entry, that needs
-  /// `LogOptions.ignoresSnapshots`, and a program that knows the rules of the whole log. A version of this library that
-  /// knows no decisions stops at the decision (`LogStop.newerSchema`).
+  /// The decision is an entry at the end of the log, with its reason and time. It skips all actions of the entry, up to
+  /// `LogOptions.actionsPerEntry` of one writer. A store that stopped at the entry continues when it is opened again.
+  /// An open store that has applied it stops (`LogStop.diverged`), and replays without it when it is opened again. If a
+  /// snapshot has the entry, that takes `LogOptions.ignoresSnapshots`, and a program that knows all rules of the log.
   ///
-  /// All actions of the entry are skipped, up to `LogOptions.actionsPerEntry` of one writer.
+  /// **To take a decision back**, skip the decision: the entry counts again.
   ///
-  /// **A decision is taken back** by skipping it: the entry counts again. A version of this library that cannot take a
-  /// decision back stops there (`LogStop.newerSchema`).
+  /// A version of this library that knows no decisions, or cannot take them back, stops there (`LogStop.newerSchema`).
   ///
-  /// **A decision that no program can carry out is refused**: the entry is in the snapshot, and the log was truncated,
-  /// or sealed between entries that the snapshot has. Send an action that takes back the effect of the entry instead.
-  /// The condition is checked before and after the decision is written; a decision that is then refused is taken back.
-  /// If the log is truncated later, the first store that comes to the decision takes it back (`LogReport.takenBack`),
-  /// and goes on.
+  /// **A decision that no program can carry out is refused**: a snapshot has the entry, and the log was truncated, or
+  /// sealed between entries of the snapshot. Send an action that reverts the entry's effect instead. This is checked
+  /// before and after the decision is written; if it fails then, the decision is taken back. If the log is truncated
+  /// later, the first store that reaches the decision takes it back (`LogReport.takenBack`), and continues.
   ///
   /// Costs a reading of the log if a snapshot has the entry.
   ///
   /// - Returns: The position of the decision.
-  /// - Throws: `LogError.refused` if there is no entry at that position, or if it stands in for another entry in a copy
-  ///   (`copy(to:)`). Also if no program can carry out the decision, or no store can be opened on the log. And the log's
-  ///   errors: then the decision may be in the log or not.
+  /// - Throws: `LogError.refused` if there is no entry at that position, or a stand-in of a copy (`copy(to:)`). Also if
+  ///   no program can carry out the decision, or no store can be opened on the log. After the log's own errors, the
+  ///   decision may be in the log or not.
   @discardableResult
   public func skip(position: UInt64, reason: String) async throws(LogError) -> UInt64 {
     guard position > 0, try await head() >= position else {
@@ -48,7 +45,7 @@ extension OrderedLog {
     do throws(LogError) {
       try await expectSkippable(position, about: entry.skipped)
     } catch {
-      // A snapshot has been saved, or the log truncated, meanwhile. The next store finds out about any other error.
+      // A snapshot was saved, or the log truncated, meanwhile. The next store finds out about any other error.
       guard case .refused = error else { return place }
       try await takeBack(place, reason: "A snapshot was saved, or the log truncated, at the same time.")
       throw error
@@ -56,7 +53,6 @@ extension OrderedLog {
     return place
   }
 
-  /// Appends that a decision does not count.
   func takeBack(_ decision: UInt64, reason: String) async throws(LogError) {
     let entry = LogEntry.Decision(skipped: decision, time: LogEntry.now, reason: reason, takesBack: true)
     _ = try await append(LogEntry.encode(entry))
@@ -64,7 +60,7 @@ extension OrderedLog {
 
   /// Throws `LogError.refused` if no program can replay the log without an entry.
   ///
-  /// - Parameter skipped: The entry that the decision at this position is about, if it is a decision.
+  /// - Parameter skipped: The entry that this entry decides about, if it is a decision.
   private func expectSkippable(_ position: UInt64, about skipped: UInt64?) async throws(LogError) {
     let instead = "Send an action that takes back its effect instead, or restore a backup from before it."
     if let (snapshot, first) = try await covering(position) {
@@ -72,7 +68,7 @@ extension OrderedLog {
         "The snapshot at position \(snapshot) has the entry at position \(position), and the log was truncated: the first "
           + "entry left is \(first). No program can replay the log without the entry. \(instead)")
     }
-    // Behind a seal the old program saves its snapshot before decisions that it knows, and has carried out.
+    // At a seal, the old program saves a snapshot that precedes decisions, and has carried them out.
     if let skipped, let fold = try await snapshotFold(), skipped <= fold.position, fold.position < position,
       fold.decided.contains(skipped)
     {
@@ -89,15 +85,14 @@ extension OrderedLog {
     }
   }
 
-  /// The snapshot and the first entry that is left, if the snapshot has the entry at a position, and the log was
-  /// truncated: no program can replay the log without that entry.
+  /// The snapshot and the first remaining entry, if the snapshot has the entry at a position and the log was truncated.
   func covering(_ position: UInt64) async throws(LogError) -> (snapshot: UInt64, first: UInt64)? {
     guard let fold = try await snapshotFold(), fold.has(position), let first = try await firstLeft() else { return nil }
     return (fold.position, first)
   }
 
-  /// The snapshot and a seal, if the snapshot has the entry at a position, and entries from both sides of the seal. No
-  /// single program knows the rules of both sides, unless it was made for that.
+  /// The snapshot and a seal, if the snapshot has the entry at a position, and entries from both sides of the seal: few
+  /// programs know the rules of both.
   private func straddled(skipping position: UInt64) async throws(LogError) -> (snapshot: UInt64, seal: UInt64)? {
     guard let fold = try await snapshotFold(), fold.has(position), fold.sealedRules > 0 else { return nil }
     let head = try await head()
@@ -128,8 +123,8 @@ extension OrderedLog {
     return found.map { (fold.position, $0) }
   }
 
-  /// Throws `LogError.refused` if a decision skips an entry that the snapshot has: the log is needed until the decision
-  /// is carried out.
+  /// Throws `LogError.refused` if a decision skips an entry of the snapshot: the log is needed until that is carried
+  /// out.
   func expectCarriedOut(by fold: Fold) async throws(LogError) {
     var decisions: [UInt64: UInt64] = [:]
     try await read(behind: fold.position, through: head()) { decisions[$0.position] = $0.skipped }
@@ -143,8 +138,7 @@ extension OrderedLog {
     }
   }
 
-  /// The order that a store begins with: that of the newest snapshot, or an empty one. Throws `LogError.refused` if no
-  /// store can be opened on the log, as its beginning is gone.
+  /// The order in the newest snapshot, or an empty one. Throws `LogError.refused` if the log's beginning is missing.
   private func beginning() async throws(LogError) -> Fold {
     var fold = try await snapshotFold()
     while true {
@@ -159,7 +153,7 @@ extension OrderedLog {
       } catch {
         throw (error as? LogError) ?? .unavailable("\(error)")
       }
-      // A store that follows the log may have saved a snapshot, and truncated the log, meanwhile.
+      // A store may have saved a snapshot, and truncated the log, meanwhile.
       let newest = try await snapshotFold()
       guard newest?.position != fold?.position else {
         throw .refused(
@@ -170,7 +164,7 @@ extension OrderedLog {
     }
   }
 
-  /// The order in the newest snapshot, if there is a snapshot that can be read.
+  /// Nil if there is no snapshot that can be read.
   private func snapshotFold() async throws(LogError) -> Fold? {
     guard let newest = try await snapshots?.newest() else { return nil }
     switch EncodedSnapshot.decode(newest.bytes) {
@@ -182,7 +176,7 @@ extension OrderedLog {
     }
   }
 
-  /// The first entry that is left, if the log was truncated, or is a copy of a truncated log.
+  /// The first remaining entry, if the log was truncated, or is a copy of a truncated log.
   private func firstLeft() async throws(LogError) -> UInt64? {
     do {
       let end = try await head()
@@ -211,18 +205,18 @@ extension OrderedLog {
     }
   }
 
-  /// Begins an epoch: from here on, positions belong to another past than before. For operators who have restored a
-  /// backup by other means than this library's: a copy and an import begin an epoch by themselves.
+  /// Begins an epoch: from here on, positions belong to another history. For operators who restore a backup without
+  /// this library; a copy and an import begin an epoch by themselves.
   ///
-  /// A client that knows a position of one past has not seen the entry that another past has there. So give it the epoch
-  /// with the position (`LogStatistics.epoch`), and the whole state if the client's epoch is another one.
+  /// A client that knows a position of one history has not seen the other's entry there. So send the epoch with the
+  /// position (`LogStatistics.epoch`), and the whole state to a client with another epoch.
   ///
-  /// The epoch is an entry at the end of the log, which every replica applies; the state does not change. A version of
-  /// this library that knows no epochs stops there (`LogStop.newerSchema`).
+  /// The epoch is an entry, which leaves the state as it is. A version of this library that knows no epochs stops there
+  /// (`LogStop.newerSchema`).
   ///
   /// - Returns: The number of the epoch, which is random.
-  /// - Throws: `LogError.refused` if the log is empty, or if no store can be opened on it because its beginning is gone.
-  ///   And the log's errors: then the epoch may have begun or not.
+  /// - Throws: `LogError.refused` if the log is empty, or its beginning is missing, so that no store can be opened on
+  ///   it. After the log's own errors, the epoch may have begun or not.
   @discardableResult
   public func beginEpoch(reason: String) async throws(LogError) -> UInt64 {
     guard try await head() > 0 else { throw .refused("There is nothing in the log.") }
@@ -237,19 +231,18 @@ extension OrderedLog {
     return epoch.number
   }
 
-  /// Seals the log for newer rules, as `RootStore.sealLog` does, from outside of the old program, while that runs. Each
-  /// of its stores saves a snapshot when it comes to the seal, and stops there (`LogStop.newerRules`). If no store of the
-  /// log is open, start the old program once more: the new program begins with that snapshot.
+  /// Seals the log for newer rules, as `RootStore.sealLog` does, but from outside the old program while that runs. Each
+  /// of its stores saves a snapshot at the seal, and stops there (`LogStop.newerRules`). If none is open, start the old
+  /// program once more: the new one begins with that snapshot.
   ///
   ///     try await cluster["boards/17"].seal(forRules: 2, reason: "bids by tens")
   ///
-  /// Costs a reading of the entries behind the newest snapshot.
+  /// Costs a reading of the entries after the newest snapshot.
   ///
-  /// - Returns: The position of the seal. The new program can begin when there is a snapshot at that position, or behind
-  ///   it.
-  /// - Throws: `LogError.refused` if the log is empty, keeps no snapshots, or has entries of these rules or newer ones.
-  ///   Also if no store can be opened on it because its beginning is gone. And the log's errors: then it is sealed or
-  ///   not.
+  /// - Returns: The position of the seal. The new program can begin with a snapshot at that position, or a later one.
+  /// - Throws: `LogError.refused` if the log is empty, stores no snapshots, or has entries of these rules or newer
+  ///   ones. Also if its beginning is missing, so that no store can be opened on it. After the log's own errors, it is
+  ///   sealed or not.
   @discardableResult
   public func seal(forRules rules: UInt32, reason: String) async throws(LogError) -> UInt64 {
     guard snapshots != nil else { throw .refused("The log keeps no snapshots.") }
@@ -257,7 +250,8 @@ extension OrderedLog {
     guard head > 0 else { throw .refused("There is nothing in the log.") }
     let fold = try await beginning()
     var decisions: [UInt64: UInt64] = [:]
-    // The last entry under each number of rules: whether it is skipped is known at the end.
+    // By position: the rules of seals, and of entries with these rules or newer ones. At 0: the newest older rules.
+    // Which of them are skipped is known at the end.
     var ruled: [UInt64: UInt32] = [:]
     try await read(behind: fold.position, through: head) { record in
       decisions[record.position] = record.skipped
@@ -278,7 +272,7 @@ extension OrderedLog {
 
   func append(_ seal: LogEntry.Seal) async throws(LogError) -> UInt64 { try await append(LogEntry.encode(seal)) }
 
-  /// Returns the position when the entry is as safe as the log makes it.
+  /// Returns the position when the entry is as durable as the log makes it.
   package func append(_ entry: [UInt8]) async throws(LogError) -> UInt64 {
     let outcome = await withCheckedContinuation { continuation in
       append(entry) { continuation.resume(returning: $0) }
@@ -305,7 +299,7 @@ extension OrderedLog {
 }
 
 extension LogRecord {
-  /// The position of the entry that this one decides about, if it is a decision about an earlier entry.
+  /// The earlier entry that this decision is about, if it is one.
   var skipped: UInt64? {
     guard LogEntry.isDecision(bytes), case .decision(let decision) = LogEntry.decode(bytes), decision.skipped < position
     else { return nil }
@@ -314,12 +308,11 @@ extension LogRecord {
 }
 
 extension Fold {
-  /// Whether an entry has been applied, and was not skipped by decision.
+  /// Whether an entry was applied, and not skipped by a decision.
   func has(_ entry: UInt64) -> Bool { entry <= position && !decided.contains(entry) }
 }
 
 extension LogError {
-  /// A log cannot be sealed for rules that it has already.
   static func notSealable(_ rules: UInt32) -> LogError {
     .refused("The log has rules \(rules) already: it can be sealed only for newer rules.")
   }

@@ -4,13 +4,13 @@
   @_spi(_Unicode) import Swift
 #endif
 
-/// The keys of logs: texts that are equal are one key, however their accents are written, so that whoever compares keys
-/// as texts and whoever makes names of their bytes mean the same.
+/// The keys of logs: equal texts are one key, however their accents are written. So keys that are compared as texts
+/// match the names that are made of their bytes.
 ///
-/// The standard library compares texts in their composed form and does not say in its public interface what that is;
-/// Foundation for Linux, which would, comes with ICU.
+/// The standard library compares texts in composed form, but does not offer that form publicly. Foundation for Linux
+/// does, and comes with ICU.
 extension String {
-  /// The same text, with its characters composed (NFC).
+  /// The text with composed characters (NFC).
   package var composed: String {
     if utf8.allSatisfy({ $0 < 0x80 }) { return self }
     #if canImport(Darwin)
@@ -20,7 +20,7 @@ extension String {
     #endif
   }
 
-  /// The same text, with its characters decomposed (NFD).
+  /// The text with decomposed characters (NFD).
   package var decomposed: String {
     if utf8.allSatisfy({ $0 < 0x80 }) { return self }
     #if canImport(Darwin)

@@ -1,8 +1,8 @@
 import Puredux
 public import Testing
 
-/// Checks that a store of one's own keeps the delivery contract (`Docs/Contract.md`), and records an issue that names
-/// the first guarantee that it does not keep.
+/// Checks that your own kind of store fulfils the delivery contract (`Docs/Contract.md`). Records an issue that names
+/// the first guarantee that it violates.
 ///
 ///     @Test func `my store keeps the contract`() async {
 ///       let actions = [Action.add(1), .double, .add(3)]
@@ -11,24 +11,27 @@ public import Testing
 ///       }
 ///     }
 ///
-/// What any `StoreType` shows is checked, of G1 to G7, G9 and G10; G8 where `intercepted` makes a store with an
-/// interceptor. A store shows neither ancestors nor descendants, middleware nor priorities. So nothing is said, of G2,
-/// but that an action is reduced once; of G3, but that no state is read which no commit has made; of G8, ids and
-/// effects of the state; and of G10, priorities and calls from reducers. That what has been read is released (G6, G7)
-/// is not checked, either. Each part has a store of its own, which is ended after it.
+/// It checks those parts of G1 to G7, G9 and G10 that any `StoreType` shows, and of G8 if there is `intercepted`. A
+/// store shows no ancestors, descendants, middleware or priorities. So these are partly checked, or not at all:
 ///
-/// A part that takes longer than the limit counts as violated, and is not waited for, even if it ignores its
-/// cancellation; a store that stands still does not hold up the test.
+/// - G2: only that each action is reduced once.
+/// - G3: only that every state read is that of a commit.
+/// - G6 and G7: not the release of states that were read.
+/// - G8: no ids and no effects of the state.
+/// - G10: no priorities, and no calls from reducers.
+///
+/// Each part uses a store of its own, and ends it. A part that takes longer than the limit counts as violated. The
+/// check does not wait for it, even if it ignores its cancellation, so a store that blocks does not block the test.
 ///
 /// - Parameters:
-///   - make: Makes a store in a tree of its own, in its first state, which is given actions by nobody else: also not at
-///     its end (`atEnd:`).
-///   - makeIntercepted: Makes the same store, with an interceptor. Without it, G8 is not checked.
-///   - actions: Actions that change the state, at least one. The more states differ after different actions in a
-///     different order, the more is found: a reducer that appends them to a list shows everything.
-///   - limit: How long each part may take.
-///   - sourceLocation: Where issues are reported.
-///   - reducer: What the store does with an action.
+///   - make: Makes a store in a tree of its own, in its first state. It gets actions from this check alone: none by
+///     `atEnd:` either.
+///   - makeIntercepted: Makes the same store with an interceptor. Without it, G8 is not checked.
+///   - actions: At least one action. All change the state. The more the states differ by the actions and their order,
+///     the more faults are found; a reducer that appends its actions to a list shows every fault.
+///   - limit: The time that each part may take.
+///   - sourceLocation: The place of issues.
+///   - reducer: Changes the state as the store does.
 public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>(
   of make: @escaping @Sendable () async throws -> StoreUnderTest<State, Action>,
   intercepted makeIntercepted:
@@ -57,7 +60,7 @@ public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>
         } catch let error as Violation {
           violation.withLock { $0 = "\(error.guarantee ?? part.guarantee): \(error.text)" }
         } catch let error as StoreError {
-          // The store is open: it refuses no action.
+          // The store is open, so it must refuse no action.
           violation.withLock { $0 = "\(Guarantee.nothingLost): it throws \(error)." }
         } catch {
           violation.withLock { $0 = "\(part.guarantee): it throws \(error)." }
@@ -71,7 +74,6 @@ public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>
     switch outcome {
     case .done: break
     case .late:
-      // Its end is not waited for, either.
       if let store = subject.withLock({ $0 }) { Task { await store.end() } }
       text = text ?? "\(part.guarantee): \(part.statement) has not come to an end within \(limit)."
     case .cancelled: return
@@ -80,9 +82,8 @@ public func checkDeliveryContract<State: Sendable & Equatable, Action: Sendable>
   }
 }
 
-/// What a store does against the contract.
 private struct Violation: Error {
-  /// Nil if it is that of the part.
+  /// Nil for the part's own guarantee.
   let guarantee: Guarantee?
   let text: String
 
@@ -112,9 +113,8 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
 
   struct Part: Sendable {
     let guarantee: Guarantee
-    /// What it is about, as the subject of a sentence.
+    /// The subject of a sentence in an issue.
     let statement: String
-    /// What the store is made with.
     let interceptor: Interceptor<State, Action>?
     let check: @Sendable (Subject) async throws -> Void
 
@@ -132,44 +132,42 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
   let actions: [Action]
   let reducer: @Sendable (inout State, Action) -> Void
 
-  /// In an order in which each can rely on those before it.
+  /// Each part may rely on those before it.
   var parts: [Part] {
     [
       Part(.liveness, "a `send`, or reading the state,", checkAnswers),
-      Part(.nothingLost, "what is dispatched", checkActions),
+      Part(.nothingLost, "a dispatched action", checkActions),
       Part(.theFirstElement, "the first element", checkFirstElement),
       Part(.allOrNothing, "reading the state among commits", checkReads),
       Part(.oneOrder, "a `send` that returns", checkReturns),
-      Part(.everyCommitOnce, "what is delivered", checkDeliveries),
-      Part(.oneOrder, "what several tasks request", checkTasks),
-      Part(.oneOrder, "what is read among the commits of another task", checkReadsInOrder),
+      Part(.everyCommitOnce, "the delivery of states", checkDeliveries),
+      Part(.oneOrder, "the order of several tasks", checkTasks),
+      Part(.oneOrder, "reading among the commits of another task", checkReadsInOrder),
       Part(.nobodyWaits, "a subscriber beside others that do not read", checkSubscribers),
       asking, waitingEffect, lastingEffect,
       Part(.theEnd, "a sequence whose consumer is cancelled", checkCancellation),
       Part(.theEnd, "a sequence of a store that has ended", checkEnd),
-      Part(.everyCommitOnce, "what a duplicate filter leaves out", checkDuplicates),
-      Part(.nothingLost, "what a store that has ended is given", checkAfterEnd),
+      Part(.everyCommitOnce, "a sequence with a duplicate filter", checkDuplicates),
+      Part(.nothingLost, "a call on a store that has ended", checkAfterEnd),
       Part(.liveness, "a `send` among many dispatches", checkFlood),
     ]
   }
 
   // MARK: The model
 
-  /// That many actions, again and again those that are given.
   private func script(_ count: Int) -> [Action] { (0..<count).map { actions[$0 % actions.count] } }
 
   private func state(after script: some Sequence<Action>, from initial: State) -> State {
     script.reduce(into: initial) { reducer(&$0, $1) }
   }
 
-  /// The states from the initial one on.
   private func states(during script: [Action], from initial: State) -> [State] {
     var states = [initial]
     for action in script { states.append(state(after: [action], from: states[states.count - 1])) }
     return states
   }
 
-  /// Says what has become of actions, if the state is not as it should be.
+  /// Throws a violation that names the fault of one action, if the state shows one.
   private func compare(_ actual: State, after script: [Action], from initial: State) throws {
     let expected = state(after: script, from: initial)
     if actual == expected { return }
@@ -194,7 +192,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
       throw Violation("Each action was reduced twice: \(lines)", of: .thePath)
     }
     if isAfter({ $0.removeAll() }) {
-      throw Violation("What was accepted was not committed: \(lines)", of: .nothingLost)
+      throw Violation("No accepted action was committed: \(lines)", of: .nothingLost)
     }
     throw Violation("The state is not that after the actions in their order: \(lines)", of: .oneOrder)
   }
@@ -250,11 +248,11 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     try expect([initial], firsts, "The first element is not the state at its subscription")
     try expect(
       [state(after: script, from: initial)], await prefix(1, of: later),
-      "The first element is not the state after what was dispatched before")
+      "The first element is not the state after the actions dispatched before")
   }
 
-  /// A late first element comes from a late subscription, or from a buffer that keeps too few states. Only such a
-  /// buffer also loses states of a subscriber that has read one.
+  /// A late first element means a late subscription, unless a subscriber that has read an element loses states, too.
+  /// Then the buffer keeps too few.
   private func checkIsKept(_ subject: Subject, for states: AsyncStream<State>) async throws {
     let before = await prefix(1, of: states)
     let script = script(5)
@@ -267,12 +265,10 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
       expected, await prefix(expected.count, of: states), "`.unbounded` did not keep every state", of: .nobodyWaits)
   }
 
-  /// A `send` returns after its commit. The tree is held within a commit for a moment after `send` was called, so that a
-  /// `send` that does not wait for its commit returns before it.
+  /// A scope holds the tree within a commit, so that a `send` that does not wait for its commit returns before it.
   @Sendable private func checkReturns(_ subject: Subject) async throws {
     var expected = try await subject.store.state
     let last = LockedValue(expected)
-    // Nil if the tree is not held.
     let heldUntil = LockedValue<ContinuousClock.Instant?>(nil)
     let followed = subject.store.store().scope { state in
       while heldUntil.withLock({ $0.map { .now < $0 } ?? false }) {}
@@ -292,7 +288,6 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     }
   }
 
-  /// All states are duplicates to the filter, so that only the first is delivered.
   @Sendable private func checkDuplicates(_ subject: Subject) async throws {
     let initial = try await subject.store.state
     let (filtered, same) = (
@@ -312,7 +307,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let initial = try await subject.store.state
     let proxy = subject.store.store()
     var done: [Action] = []
-    // Each by itself, so that it can be said which is missing.
+    // One at a time, so that the issue can name the missing action.
     for action in script(max(4, actions.count)) {
       done.append(action)
       try isAccepted(subject.store.dispatch(action))
@@ -356,7 +351,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let sequences = [subject.states(), subject.store.store().states(), subject.states()]
     for action in script { try isAccepted(subject.store.dispatch(action)) }
     try compare(try await subject.store.state, after: script, from: initial)
-    // The end comes after the last of them, so that one that is missing is not waited for.
+    // The end comes after the last state, so that a missing one is not waited for.
     async let firstElements = prefix(expected.count, of: sequences[0])
     await subject.end()
     var delivered = [await firstElements]
@@ -388,7 +383,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let count = taskCount * script.count + 1
     let seen = await prefix(count, of: ours)
     try expect(seen, await prefix(count, of: others), "Two subscribers do not see the same order")
-    // How far each task can have come, the furthest last. Which task it is does not matter, as all do the same.
+    // The possible progress of the interchangeable tasks, in ascending order.
     var progress: Set<[Int]> = [Array(repeating: 0, count: taskCount)]
     for (before, after) in zip(seen, seen.dropFirst()) {
       let fits = actions.map { state(after: [$0], from: before) == after }
@@ -412,7 +407,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     }
   }
 
-  /// One task reads, and sends actions with which it reads, while another keeps the store busy.
+  /// One task reads, also with `reading:`, while another keeps the store busy.
   @Sendable private func checkReadsInOrder(_ subject: Subject) async throws {
     let (ours, others) = (actions[0], actions[actions.count - 1])
     let states = subject.states()
@@ -420,7 +415,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let (reads, otherCount) = try await withThrowingTaskGroup(of: Int.self) { tasks in
       tasks.addTask {
         var count = 0
-        // A store whose `send` does not wait for its commit would receive actions without end.
+        // Bounded, as actions pile up if `send` does not wait for its commit.
         while !isDone.isOpen, !Task.isCancelled, count < 4_000 {
           count += 4
           for _ in 1...3 { try isAccepted(subject.store.dispatch(others)) }
@@ -442,7 +437,6 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let seen = await prefix(1 + otherCount + reads.count { $0.isSent }, of: states)
     var place = 0
     for (state, isSent) in reads {
-      // An action of its own has been committed since, where it was sent.
       if isSent { place += 1 }
       let found = seen.indices.dropFirst(place).first { index in
         seen[index] == state && (!isSent || self.state(after: [ours], from: seen[index - 1]) == state)
@@ -481,14 +475,12 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
       try expect(
         Array(states(during: script, from: initial).dropFirst()), asked.map(\.state),
         "An interceptor is not asked once about each commit, in order, with the state after it")
-      // The actions, by what they do.
       try expect(
         asked.map(\.state), Array(states(during: asked.map(\.action), from: initial).dropFirst()),
         "An interceptor is asked about another action than that of the commit")
     }
   }
 
-  /// The effect of the first action only.
   private func first(_ work: @escaping @Sendable (Dispatch<Action>) async -> Void) -> Interceptor<State, Action> {
     let hasBegun = LockedValue(false)
     return .effects { _, _ in
@@ -503,7 +495,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
   private var waitingEffect: Part {
     let (begun, goesOn, ended) = (Gate(isWork: true), Gate(isWork: true), Gate(isWork: true))
     return Part(
-      .effects, "a commit beside an effect that takes long, or what that dispatches,",
+      .effects, "a commit during a long effect, or of its action,",
       with: first { dispatch in
         begun.open()
         await goesOn.wait()
@@ -609,13 +601,12 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     try await withThrowingTaskGroup { tasks in
       for _ in 1...2 {
         tasks.addTask {
-          // More than a tree performs in one turn.
+          // More than a tree handles in one turn.
           for _ in 1...5_000 where !isDone.isOpen { try isAccepted(subject.store.dispatch(actions[0])) }
         }
       }
       tasks.addTask {
         for _ in 1...5 {
-          // An action that is given while the tree calls comes later.
           _ = try await subject.store.send(actions[0]) { _ in subject.store.dispatch(actions[0]) }
           _ = try await subject.store.state
         }

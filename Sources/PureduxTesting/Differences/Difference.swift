@@ -1,22 +1,22 @@
 import Puredux
 
-/// What differs between two values: a line for each member or element that does, with its path. Empty if nothing does.
+/// Describes how two values differ: one line for each differing member or element, with its path. Returns an empty
+/// array if they do not differ.
 ///
 ///     difference(expected: Cart(items: ["tea", "jam"], sum: 3), actual: Cart(items: ["tea"], sum: 2))
 ///     // items[1]: missing "jam"
 ///     // sum: expected 3, is 2
 ///
-/// Members of structures, tuples and cases, elements of arrays by their place, of dictionaries by their key, and of
-/// sets are compared; values that are `Equatable` and equal are not looked into. It goes `depth` levels deep, ends
-/// after `limit` lines, and follows no reference twice, so that cycles end. Of two arrays of different lengths,
-/// elements that were inserted and removed are found as long as the parts that differ are not too long.
+/// It compares members of structures, tuples and cases, elements of arrays by index, of dictionaries by key, and of
+/// sets. It does not descend into equal `Equatable` values, nor further than `depth` levels, and ends after `limit`
+/// lines. It follows no reference twice, so cycles end. In arrays of different lengths it finds inserted and removed
+/// elements, unless the differing parts are too long.
 public func difference<Value>(expected: Value, actual: Value, depth: Int = 16, limit: Int = 32) -> [String] {
   var difference = Difference(depth: max(depth, 1), limit: max(limit, 1))
   difference.compare(expected, actual, at: "", depth: 0)
   return difference.lines
 }
 
-/// The lines so far.
 private struct Difference {
   let depth: Int
   let limit: Int
@@ -29,7 +29,7 @@ private struct Difference {
     let actual: ObjectIdentifier
   }
 
-  /// How long the parts of two arrays that differ may be, multiplied, to look for what was inserted and removed.
+  /// Longer parts, by the product of their lengths, are not searched for insertions and removals.
   private static let greatestProduct = 250_000
 
   init(depth: Int, limit: Int) {
@@ -38,7 +38,6 @@ private struct Difference {
   }
 
   var lines: [String] { isFull ? found + ["and more"] : found }
-  /// There is more than is shown.
   private var isFull: Bool { count > limit }
 
   private mutating func add(_ path: String, _ text: String) {
@@ -100,11 +99,10 @@ private struct Difference {
         compareMembers(left, right, at: path, level + 1)
       }
     }
-    // Values that say that they differ, and show nothing that does.
+    // The values are not equal, but no member differs.
     if isEqual == false, count == before { add(expected, actual, at: path) }
   }
 
-  /// Whether the two objects have been compared already, or are the same.
   private mutating func visit(_ expected: Any, _ actual: Any) -> Bool {
     let (expected, actual) = (expected as AnyObject, actual as AnyObject)
     return expected === actual
@@ -152,7 +150,7 @@ private struct Difference {
     for text in right.subtracting(left).map({ show($0.base) }).sorted() { add(path, "unexpected \(text)") }
   }
 
-  /// Elements by their place; of collections of different lengths, what was inserted and removed.
+  /// Compares by index, or, if the lengths differ, by insertions and removals.
   private mutating func compareElements(
     _ expectedElements: Mirror.Children, _ actualElements: Mirror.Children, at path: String, _ level: Int
   ) {
@@ -183,7 +181,6 @@ private struct Difference {
       case .insert(let offset, let element, _): inserted[offset] = element
       }
     }
-    // What was removed and inserted at the same place has changed.
     var (old, new) = (0, 0)
     while old < left.count || new < right.count {
       switch (removed[old], inserted[new]) {
@@ -209,13 +206,12 @@ private struct Difference {
     Self.looksEqual(expected, actual, Self.sampleDepth)
   }
 
-  /// Whether two values are equal, or have equal members.
   private static func looksEqual(_ expected: Any, _ actual: Any, _ depth: Int) -> Bool {
     if let isEqual = areEqual(expected, actual) { return isEqual }
     let (left, right) = (Mirror(reflecting: expected), Mirror(reflecting: actual))
     if left.displayStyle == .class { return expected as AnyObject === actual as AnyObject }
     if left.children.isEmpty, right.children.isEmpty {
-      // Cases without payload, and what can only be printed.
+      // Cases without payload, and values that can only be printed.
       return type(of: expected) == type(of: actual) && show(expected) == show(actual)
     }
     guard depth > 0, left.children.count == right.children.count else { return false }
@@ -225,7 +221,6 @@ private struct Difference {
   }
 }
 
-/// Nil if the values cannot be compared.
 private func areEqual(_ expected: Any, _ actual: Any) -> Bool? {
   func isEqual<Value: Equatable>(_ expected: Value) -> Bool? { (actual as? Value).map { $0 == expected } }
   return (expected as? any Equatable).flatMap { isEqual($0) }
@@ -236,13 +231,12 @@ private func member(_ label: String, of path: String, isCase: Bool = false) -> S
   return label.hasPrefix(".") ? path + label : "\(path).\(label)"
 }
 
-/// How long a value may be in print.
 private let printedLength = 200
 
-/// How far into a text a difference is shown with all that comes before it.
+/// A difference further into a text than this is shown as an excerpt.
 private let shownLength = 100
 
-/// A string, or a value that is printed as it likes; nil for others.
+/// A string, or the value's own description; nil for other values.
 private func wholeText(_ value: Any) -> String? {
   switch Mirror(reflecting: value).displayStyle {
   case .struct, .enum, .class: (value as? any CustomStringConvertible)?.description
@@ -250,21 +244,18 @@ private func wholeText(_ value: Any) -> String? {
   }
 }
 
-/// The surroundings of a place in a text.
 private func excerpt(of text: String, around place: Int) -> String {
   let (start, end) = (place - 20, place + 60)
   let middle = text.dropFirst(start).prefix(end - start)
   return "\"…\(middle)\(middle.count == end - start ? "…" : "")\""
 }
 
-/// A value in print, without its members' members and the rest of long collections.
 func show(_ value: Any) -> String {
   var printed = PrintedValue()
   printed.add(value, depth: 0)
   return printed.isLong ? printed.text + "…" : printed.text
 }
 
-/// A value in print, as far as it is short.
 private struct PrintedValue {
   private(set) var text = ""
   private static let greatestDepth = 6
@@ -310,7 +301,7 @@ private struct PrintedValue {
   private mutating func addElements(_ mirror: Mirror, _ start: String, _ end: String, isSorted: Bool, _ depth: Int) {
     text += start
     if isSorted {
-      // Only as many as can be shown; which of a large set those are does not matter.
+      // As many as fit, whichever these are.
       let elements = mirror.children.prefix(printedLength).map { child in
         var printed = PrintedValue()
         printed.addElement(child.value, depth: depth + 1)
@@ -327,7 +318,6 @@ private struct PrintedValue {
     text += end
   }
 
-  /// An element of a set, or a key and its value.
   private mutating func addElement(_ value: Any, depth: Int) {
     let mirror = Mirror(reflecting: value)
     let entry = Array(mirror.children)

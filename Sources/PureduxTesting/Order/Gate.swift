@@ -1,7 +1,6 @@
 import Puredux
 
-/// A door that tasks wait at until it is opened: for a test that decides when something goes on, instead of hoping for
-/// it.
+/// A gate that blocks tasks until the test opens it.
 ///
 ///     let gate = Gate()
 ///     let service = Service(search: { text in await gate.wait(); return [text] })
@@ -9,8 +8,8 @@ import Puredux
 ///     await store.settled()  // The effect waits at the gate.
 ///     gate.open()
 ///
-/// An effect that waits at a gate in its own task is at rest for `settled()`, until the gate opens. It is not for
-/// `shutdown(interceptors: .finish(within:))`: there it is work that is to be completed.
+/// An effect that waits at a gate in its own task is at rest for `settled()`, until the gate opens.
+/// `shutdown(interceptors: .finish(within:))` counts it as unfinished.
 public final class Gate: Sendable {
   private struct Door {
     var isOpen = false
@@ -19,10 +18,10 @@ public final class Gate: Sendable {
   private let door = LockedValue(Door())
   private let isWork: Bool
 
-  /// - Parameter isWork: Whether an effect that waits here counts as running: `settled()` then waits for it.
+  /// - Parameter isWork: Whether a waiting effect counts as running, so that `settled()` waits for it.
   public init(isWork: Bool = false) { self.isWork = isWork }
 
-  /// Lets all tasks through that wait, and all that come. Opening it again changes nothing.
+  /// Resumes all waiting tasks, and lets later ones pass. Opening it again changes nothing.
   public func open() {
     let waiting = door.withLock { door in
       door.isOpen = true
@@ -32,10 +31,10 @@ public final class Gate: Sendable {
     for continuation in waiting { continuation.resume() }
   }
 
-  /// Whether it has been opened.
+  /// Whether the gate has been opened.
   public var isOpen: Bool { door.withLock { $0.isOpen } }
 
-  /// Returns when the gate is open, whether the task is cancelled or not.
+  /// Returns when the gate is open. Cancellation does not end the wait.
   public func wait() async {
     let rest = isWork || isOpen ? nil : EffectRest { [self] in !isOpen }
     rest?.begin()
@@ -50,8 +49,8 @@ public final class Gate: Sendable {
   }
 }
 
-/// Returns when the current task is cancelled: for work that does not end by itself. An effect that waits here is at
-/// rest for `settled()`, unless it `isWork`.
+/// Returns when the current task is cancelled. Use it for work that does not end by itself. An effect that waits here
+/// is at rest for `settled()`, unless `isWork` is true.
 public func untilCancelled(isWork: Bool = false) async {
   let gate = Gate(isWork: isWork)
   await withTaskCancellationHandler {

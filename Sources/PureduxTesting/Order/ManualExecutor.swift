@@ -1,7 +1,7 @@
 import Dispatch
 import Puredux
 
-/// An executor that can be held: a tree on it stands still, and goes one step at a time.
+/// An executor that a test can pause, to run a tree one step at a time.
 ///
 ///     let executor = ManualExecutor()
 ///     let store = RootStore(initialState: 0, options: StoreOptions(executor: .serial(executor)), reducer: reduce)
@@ -13,15 +13,16 @@ import Puredux
 ///     await executor.step()                 // The first is committed, and the second is not.
 ///     executor.letGo()
 ///
-/// It runs its jobs one after the other in the order in which they come, on a queue of its own. A step is one job, in
-/// which a tree does at most one thing: it commits what one action leads to, answers one read, or begins or ends one
-/// sequence. What is dispatched has its place in the order at once, and one job for all of it that waits; a `send` or a
-/// read is a job of its own, and has its place when that job runs. So a `dispatch` comes before a `send` that still
-/// waits here, and a `send` that comes to its job behind what was dispatched takes a step to join that, in which
-/// nothing is committed.
+/// It runs its jobs in the order of their arrival, on a queue of its own. A step is one job, in which a tree does at
+/// most one thing: it commits the result of one action, answers one read, or begins or ends one sequence.
 ///
-/// It serves a tree or an actor, or, made `forTasks`, tasks that prefer it (`Task(executorPreference:)`), but not both.
-/// A consumer on one of its own is let go from one delivery to the next.
+/// - A dispatched action takes its place in the order at once. All waiting dispatched actions share one job.
+/// - A `send` or a read is a job of its own, and takes its place when that job runs.
+/// - So a `dispatch` comes before a `send` that still waits here. A `send` whose job runs while dispatched actions wait
+///   uses that step to join them, and nothing is committed.
+///
+/// It serves a tree or an actor; made `forTasks`, it serves tasks that prefer it (`Task(executorPreference:)`), and not
+/// both. With an executor of its own, a consumer can be stepped from one delivery to the next.
 public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Sendable {
   private struct Jobs {
     var waiting: [UnownedJob] = []
@@ -37,25 +38,24 @@ public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Senda
   private let jobs = LockedValue(Jobs())
   private let hook = LockedValue<(@Sendable () -> Void)?>(nil)
 
-  /// - Parameter isForTasks: Whether it serves tasks that prefer it, and not a tree or an actor.
+  /// - Parameter isForTasks: Whether it serves tasks that prefer it, instead of a tree or an actor.
   public convenience init(forTasks isForTasks: Bool = false) {
     self.init(forTasks: isForTasks, isStepByStep: true)
   }
 
-  /// - Parameter isStepByStep: Whether a tree does one thing in each job, and not all that waits.
+  /// - Parameter isStepByStep: Whether a tree does one thing in each job, instead of everything that waits.
   package init(forTasks isForTasks: Bool = false, isStepByStep: Bool) {
     self.isForTasks = isForTasks
     self.isStepByStep = isStepByStep
     queue.setSpecific(key: key, value: ())
   }
 
-  /// Whether the caller runs on it.
   package var isCurrent: Bool { DispatchQueue.getSpecific(key: key) != nil }
 
-  /// How many jobs wait.
+  /// The number of waiting jobs.
   public var waitingCount: Int { jobs.withLock { $0.waiting.count } }
 
-  /// Has a closure called for every job that is given to it, by its giver.
+  /// Sets a closure that each `enqueue` calls.
   package func whenGivenJob(_ call: (@Sendable () -> Void)?) {
     // The replaced closure is released outside the lock.
     let replaced = hook.withLock { hook in
@@ -68,7 +68,7 @@ public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Senda
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     let hook = hook.withLock { $0 }
-    // Keeps this executor alive: from here on the job may be run, and may be the last thing that it was held for.
+    // Keeps the executor alive: the job may run from here on, and release the last reference to it.
     let turn = DispatchWorkItem { self.runUnlessHeld() }
     change { jobs in
       jobs.waiting.append(job)
@@ -80,28 +80,28 @@ public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Senda
 
   // MARK: Holding
 
-  /// Holds what waits and what comes, and returns when the job that runs has ended; at once if that is the caller.
+  /// Pauses the executor. Returns when the running job has ended; at once if the caller is that job.
   public func hold() {
     jobs.withLock { $0.isHeld = true }
     if !isCurrent { queue.sync {} }
   }
 
-  /// Runs what waits, and what comes.
+  /// Resumes the executor.
   public func letGo() {
     jobs.withLock { $0.isHeld = false }
     queue.async { self.runUnlessHeld() }
   }
 
-  /// Runs the first job that waits, whether or not it is held, and returns when that has ended.
+  /// Runs the first waiting job, even if the executor is paused, and returns when it has ended.
   ///
-  /// - Returns: False if none waits.
+  /// - Returns: False if no job waits.
   @discardableResult public func step() async -> Bool {
     await withCheckedContinuation { continuation in
       queue.async { continuation.resume(returning: self.runFirst()) }
     }
   }
 
-  /// Runs the waiting jobs, and those that they add, even from inside a job, as a nested run loop does. Only on this
+  /// Runs the waiting jobs, and those that they add, even from inside a job, like a nested run loop. Only on this
   /// executor.
   package func run() {
     while runFirst() {}
@@ -124,8 +124,7 @@ public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Senda
 
   // MARK: Waiting
 
-  /// Returns when at least that many jobs wait, or the caller is cancelled. What is dispatched while something that was
-  /// dispatched waits is no further job.
+  /// Returns when at least `count` jobs wait, or the caller is cancelled. Dispatched actions that wait share one job.
   public func untilWaiting(_ count: Int) async { await until { $0.waiting.count >= count } }
 
   /// Returns when no job waits or runs, or the caller is cancelled.

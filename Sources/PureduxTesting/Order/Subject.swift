@@ -1,6 +1,6 @@
 import Puredux
 
-/// A sequence that a test feeds: for effects that wait for messages, a socket's or a server's.
+/// A sequence that a test feeds, for effects that wait for messages, for instance of a socket or a server.
 ///
 ///     let messages = Subject<String, Never>()
 ///     let client = ChatClient(messages: { messages.stream })
@@ -10,32 +10,30 @@ import Puredux
 ///     await store.receive(.heard("hello")) { $0.lines = ["hello"] }
 ///     messages.finish()
 ///
-/// What is sent is kept until it is taken, and taken once: a sequence that begins later, as of an effect that connects
-/// again, goes on where the last one ended, and several at a time share the elements. An effect that waits for the next
-/// one in its own task is at rest for `settled()`, until one is sent, the subject is finished, or the effect cancelled.
-/// It is not for `shutdown(interceptors: .finish(within:))`: there it is work that is to be completed.
+/// Each element is buffered until an iterator takes it, and is delivered once. An iterator that begins later, for
+/// instance after a reconnect, continues where the last one ended. Concurrent iterators share the elements.
 ///
-/// The end of a task that iterates is not the subject's: only `finish` is. A task that is cancelled gets nil, and
-/// leaves what it has not taken.
+/// An effect that waits for an element in its own task is at rest for `settled()`, until the wait ends.
+/// `shutdown(interceptors: .finish(within:))` counts it as unfinished.
+///
+/// Only `finish` ends the subject. An iterator in a cancelled task returns nil, and leaves the remaining elements.
 public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Sendable {
   private typealias Waiter = (number: Int, continuation: CheckedContinuation<Result<Element?, Failure>, Never>)
 
   private struct Contents {
     var elements = Line<Element>()
     var end: Result<Void, Failure>?
-    /// Those who wait, in the order in which they came.
     var waiting = Line<Waiter>()
-    /// Those that were cancelled, and do not wait.
     var cancelled: Set<Int> = []
     var count = 0
   }
 
   private let contents = LockedValue(Contents())
 
-  /// A sequence that nothing has been sent to.
+  /// Makes an empty subject.
   public init() {}
 
-  /// Gives the next element to who waits, or keeps it. After `finish` it changes nothing.
+  /// Delivers an element to the first waiting iterator, or buffers it. After `finish` it does nothing.
   public func send(_ element: Element) {
     let waiting = contents.withLock { contents -> CheckedContinuation<Result<Element?, Failure>, Never>? in
       guard contents.end == nil else { return nil }
@@ -46,10 +44,10 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
     waiting?.resume(returning: .success(element))
   }
 
-  /// Ends every sequence behind what has been sent.
+  /// Ends every iterator after the buffered elements.
   public func finish() { end(.success(())) }
 
-  /// Ends every sequence behind what has been sent, with an error.
+  /// Ends every iterator with an error after the buffered elements.
   public func finish(throwing error: Failure) { end(.failure(error)) }
 
   private func end(_ end: Result<Void, Failure>) {
@@ -66,16 +64,16 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
 
   public func makeAsyncIterator() -> Iterator { Iterator(subject: self) }
 
-  /// Takes elements. Several, of whatever tasks, share what is sent.
+  /// An iterator. All iterators, of whatever tasks, share the elements.
   public struct Iterator: AsyncIteratorProtocol {
     let subject: Subject
 
-    /// The next element; nil at the end, and where the task is cancelled.
+    /// The next element; nil at the end, and if the task is cancelled.
     public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async throws(Failure) -> Element? {
       try await subject.next(isolation: actor).get()
     }
 
-    /// The same, by way of the thread pool.
+    /// Like `next(isolation:)`, by way of the thread pool.
     public mutating func next() async throws(Failure) -> Element? { try await subject.next(isolation: nil).get() }
   }
 
@@ -98,7 +96,7 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
           contents.waiting.append((number, continuation))
           return nil
         }
-        // Not before it waits: until then it is not at rest.
+        // At rest only from here on, as it waits now.
         if let outcome { continuation.resume(returning: outcome) } else { rest?.begin() }
       }
     } onCancel: {
@@ -114,7 +112,7 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
 }
 
 extension Subject where Failure == Never {
-  /// The same, for clients that have an `AsyncStream`. It holds the subject.
+  /// The same elements as an `AsyncStream`, which holds the subject.
   public var stream: AsyncStream<Element> {
     AsyncStream { [self] in
       var iterator = makeAsyncIterator()
@@ -124,7 +122,7 @@ extension Subject where Failure == Never {
 }
 
 extension Subject where Failure == any Error {
-  /// The same, for clients that have an `AsyncThrowingStream`. It holds the subject.
+  /// The same elements as an `AsyncThrowingStream`, which holds the subject.
   public var stream: AsyncThrowingStream<Element, any Error> {
     AsyncThrowingStream { [self] in
       var iterator = makeAsyncIterator()
@@ -133,12 +131,11 @@ extension Subject where Failure == any Error {
   }
 }
 
-/// First in, first out, in amortized constant time, on one array.
+/// A queue on one array, with operations in amortized constant time.
 private struct Line<Item> {
   private var items: [Item?] = []
   private var taken = 0
 
-  /// In order.
   var all: [Item] { items[taken...].compactMap { $0 } }
 
   mutating func append(_ item: Item) { items.append(item) }
@@ -154,7 +151,6 @@ private struct Line<Item> {
     return item
   }
 
-  /// The first one that satisfies a condition.
   mutating func remove(where condition: (Item) -> Bool) -> Item? {
     guard let index = items[taken...].firstIndex(where: { $0.map(condition) ?? false }) else { return nil }
     return items.remove(at: index)

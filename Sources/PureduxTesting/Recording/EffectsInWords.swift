@@ -1,12 +1,9 @@
 import Puredux
 
-/// What runs and waits in a tree, in words.
 enum EffectsInWords: Sendable {
   case none, some(String)
-  /// The tree has not answered.
   case unknown
 
-  /// As a part of an issue.
   func inWords(_ title: String) -> String? {
     switch self {
     case .none: nil
@@ -27,11 +24,9 @@ extension StoreProbe {
     return answer.withLock { $0 }
   }
 
-  /// What runs when a wait was too long. The tree may not answer.
   func lateEffects() async -> EffectsInWords { await runningEffects(within: .seconds(1)) }
 }
 
-/// The effects that have not ended, by the names of their ids.
 private func effectsInWords(named: [String: Int], unnamed: Int) -> EffectsInWords {
   var parts = named.filter { $0.value > 0 }.sorted { $0.key < $1.key }
     .map { "\"\($0.key)\"" + ($0.value > 1 ? " (\($0.value))" : "") }

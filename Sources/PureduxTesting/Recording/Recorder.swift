@@ -2,18 +2,19 @@ public import Puredux
 public import Testing
 
 extension StoreType {
-  /// Records the states of a store of any kind from now on: the present one, and one for each commit that the store
-  /// publishes, as `states()` delivers them (G4, G5).
+  /// Records the states of any store from now on: the current one, and one for each published commit, as `states()`
+  /// delivers them (G4, G5).
   ///
   ///     let counts = store.record()
   ///     store.dispatch(.increment)
   ///     await counts.expect(0, 1)
   ///
-  /// A scope publishes at each commit, whether or not its part of the state changes: a filter leaves out what is equal.
+  /// A scope publishes at each commit, even if its part of the state is unchanged. Use a filter to leave out equal
+  /// states.
   ///
   /// - Parameters:
-  ///   - equating: Leaves out a state that equals the one before, as for `states()`.
-  ///   - limit: How long each call of the recorder waits for effects that neither end nor rest.
+  ///   - equating: Leaves out a state that equals the previous one, as for `states()`.
+  ///   - limit: The time that each call of the recorder waits for effects that neither end nor rest.
   public func record(
     removeStateDuplicates equating: Equating<State> = .neverEqual, limit: Duration = defaultWaitingLimit
   ) -> Recorder<State> {
@@ -21,24 +22,22 @@ extension StoreType {
   }
 }
 
-/// The states of a store, in commit order, each until it is read.
+/// The states of a store in commit order, each buffered until it is read.
 ///
-/// States are entered within their commits, without a task: once a `send` has returned, or the store has settled, all
-/// states up to there are recorded. So `next` knows when nothing comes any more: when the whole tree is at rest
-/// (`settled()`), and there is no other state. It then records an issue at once, and does not wait for a while.
+/// A state is recorded within its commit. When a `send` has returned, or the store has settled, all states up to then
+/// are recorded. If the whole tree is at rest (`settled()`) and no state is left, `next` therefore records an issue at
+/// once.
 ///
-/// Does not keep the store alive. Keeps every state that has not been read. Several tasks that read share the states.
+/// A recorder does not keep its store alive. It keeps every unread state. Several reading tasks share the states.
 public final class Recorder<State: Sendable>: Sendable {
   private struct Log: Sendable {
     var states: [State] = []
-    /// How many of them have been read.
     var readCount = 0
-    /// Why nothing more is recorded.
     var end: End?
     var listeners: [Int: AsyncStream<Event>.Continuation] = [:]
     var listenerCount = 0
 
-    /// - Parameter garbage: What is to be released outside the lock.
+    /// - Parameter garbage: Read states, for the caller to release outside the lock.
     mutating func next(_ garbage: inout [State]) -> State? {
       guard readCount < states.count else { return nil }
       let state = states[readCount]
@@ -56,7 +55,7 @@ public final class Recorder<State: Sendable>: Sendable {
 
   private enum End: Sendable { case ofStore, byStop }
 
-  /// Shared with what the store calls, which does not hold the recorder.
+  /// Shared with the subscription, which must not hold the recorder.
   private final class Box: Sendable {
     let log = LockedValue(Log())
 
@@ -91,7 +90,7 @@ public final class Recorder<State: Sendable>: Sendable {
 
   deinit { subscription.cancel() }
 
-  /// Records no more states. Those that have been recorded can still be read.
+  /// Ends recording. Recorded states can still be read.
   public func stop() {
     box.change { $0.end = $0.end ?? .byStop }
     subscription.cancel()
@@ -99,16 +98,15 @@ public final class Recorder<State: Sendable>: Sendable {
 
   // MARK: Reading
 
-  /// The next state. If it has not been committed yet, waits for it for as long as an effect of the tree runs.
+  /// Returns the next state. If it is not committed yet, waits as long as an effect of the tree runs.
   ///
-  /// Records an issue and returns nil if none comes: if the store has ended; if the tree is at rest; or if effects run
-  /// on for longer than the recorder's limit. An action has to be given to the store before this is called, or by an
-  /// effect.
+  /// Records an issue and returns nil if the store has ended, if the tree is at rest, or if effects run for longer than
+  /// the recorder's limit. The action has to be given to the store before this call, or by an effect.
   ///
   /// - Parameters:
-  ///   - patience: How long to wait for a state by the continuous clock, even while the tree is at rest: for a store
-  ///     that is given actions by tasks that are not its own.
-  ///   - sourceLocation: Where issues are reported.
+  ///   - patience: The time to wait by the continuous clock, even while the tree is at rest. Use it if tasks outside
+  ///     the store give it actions.
+  ///   - sourceLocation: The place of issues.
   @discardableResult
   public func next(
     within patience: Duration? = nil, sourceLocation: SourceLocation = #_sourceLocation
@@ -123,9 +121,9 @@ public final class Recorder<State: Sendable>: Sendable {
     }
   }
 
-  /// The next state for which a condition holds. Those before it are skipped.
+  /// Skips states until a condition holds, and returns the state for which it does.
   ///
-  /// Records an issue and returns nil if none comes, as `next` does, which says how many did not satisfy the condition.
+  /// If no such state comes, records an issue with the number of skipped states, and returns nil, as `next` does.
   @discardableResult
   public func next(
     within patience: Duration? = nil, sourceLocation: SourceLocation = #_sourceLocation,
@@ -150,8 +148,7 @@ public final class Recorder<State: Sendable>: Sendable {
     }
   }
 
-  /// Every state that is recorded and has not been read, up to everything that was requested of the tree before this
-  /// call.
+  /// Returns all unread states, up to everything requested of the tree before this call.
   ///
   /// Records an issue if the tree has not committed that within the recorder's limit.
   public func all(sourceLocation: SourceLocation = #_sourceLocation) async -> [State] {
@@ -162,13 +159,12 @@ public final class Recorder<State: Sendable>: Sendable {
   private func untilCommitted(at location: SourceLocation) async -> WaitingOutcome {
     let outcome = await wait(within: limit) { [probe] in await probe.untilCommitted() }
     if outcome == .late {
-      Issue.record("After \(limit) the tree has not committed what was requested of it.", [], at: location)
+      Issue.record("After \(limit) the tree has not committed every request.", [], at: location)
     }
     return outcome
   }
 
   private func takeAll() -> [State] {
-    // Those that have been read are released outside the lock.
     let (states, readCount) = box.log.withLock { log in
       defer { (log.states, log.readCount) = ([], 0) }
       return (log.states, log.readCount)
@@ -202,7 +198,6 @@ public final class Recorder<State: Sendable>: Sendable {
 
   // MARK: Waiting
 
-  /// A call that reads, with one limit for all states that it takes.
   private struct Reading: Sendable {
     let patience: Duration?
     let limit: CallLimit
@@ -214,7 +209,7 @@ public final class Recorder<State: Sendable>: Sendable {
 
   private enum Taken {
     case state(State)
-    /// Why there is none; nil if the caller was cancelled.
+    /// No state, with the reason, or nil if the caller was cancelled.
     case none(String?)
   }
 
@@ -230,7 +225,7 @@ public final class Recorder<State: Sendable>: Sendable {
     event.yield(.change)
     let settling = Task { [probe] in
       await probe.treeSettled()
-      // Otherwise a store that has settled may still be given something by others.
+      // With patience, a store at rest may still get actions from other tasks.
       if reading.patience == nil { event.yield(.rest) }
     }
     defer {
@@ -242,7 +237,7 @@ public final class Recorder<State: Sendable>: Sendable {
       if let state { return .state(state) }
       if let end { return .none(end == .ofStore ? "the store has ended." : "recording was stopped.") }
       if reading.limit.isOver { return await late(reading) }
-      // The end of a store that refuses everything is on its way.
+      // The store refuses everything, so its end is in flight.
       guard event == .rest, !probe.hasEnded else { continue }
       let waiting = await probe.runningEffects(within: limit).inWords("These effects wait")
       return Task.isCancelled ? .none(nil) : .none("the store is at rest." + (waiting.map { " \($0)." } ?? ""))
@@ -258,14 +253,14 @@ public final class Recorder<State: Sendable>: Sendable {
 }
 
 extension Recorder where State: Equatable {
-  /// Checks that the next states are these, one after the other. There may be more.
+  /// Checks that the next states are these, in order. Further states may follow.
   ///
-  /// The first that differs, or does not come, is an issue that shows the members that differ.
+  /// Records an issue at the first missing or different state, with the members that differ.
   public func expect(_ states: State..., sourceLocation: SourceLocation = #_sourceLocation) async {
     await expect(contentsOf: states, sourceLocation: sourceLocation)
   }
 
-  /// Checks that the next states are those of an array.
+  /// Does the same with an array.
   public func expect(contentsOf states: [State], sourceLocation: SourceLocation = #_sourceLocation) async {
     let reading = reading()
     defer { reading.limit.end() }
@@ -287,14 +282,13 @@ extension Recorder where State: Equatable {
     }
   }
 
-  /// Checks that these states and no others have been recorded since the last that was read, up to everything that was
-  /// requested of the tree before this call: exact, as a commit has its place in the order (G1, G4). Nothing that an
-  /// effect does after that counts: call the store's `settled()` first to include it.
+  /// Checks that the unread states, up to everything requested of the tree before this call, are exactly these (G1,
+  /// G4). Later states from effects do not count; call the store's `settled()` first to include them.
   public func expectOnly(_ states: State..., sourceLocation: SourceLocation = #_sourceLocation) async {
     await expectOnly(contentsOf: states, sourceLocation: sourceLocation)
   }
 
-  /// Checks that the states of an array and no others have been recorded.
+  /// Does the same with an array.
   public func expectOnly(contentsOf states: [State], sourceLocation: SourceLocation = #_sourceLocation) async {
     guard await untilCommitted(at: sourceLocation) == .done else { return }
     let recorded = takeAll()

@@ -1,15 +1,13 @@
 package import Testing
 
-/// What a helper of this module finds wrong: an issue of the test that runs, or, where a test of the helpers itself
-/// expects it, something to be read.
+/// A failure that a helper of this module reports: an issue of the test, unless a test of the helpers reads it.
 package struct ReportedFailure: Sendable {
   package let text: String
   package let sourceLocation: SourceLocation
 
-  /// Takes the failures that are reported meanwhile; without it, each is an issue.
   @TaskLocal package static var reader: Reader?
 
-  /// An object: in optimized builds, a task-local value that is a closure crashes the program (6.3.1).
+  /// A class, as a task-local value that is a closure crashes optimized programs (6.3.1).
   package final class Reader: Sendable {
     fileprivate let read: @Sendable (ReportedFailure) -> Void
 
@@ -18,7 +16,6 @@ package struct ReportedFailure: Sendable {
 }
 
 extension Issue {
-  /// Reports a failure, with lines below its title. All that the helpers report passes here.
   static func record(_ title: String, _ lines: [String], at location: SourceLocation) {
     let failure = ReportedFailure(text: text(title, lines), sourceLocation: location)
     if let reader = ReportedFailure.reader { return reader.read(failure) }
@@ -26,7 +23,6 @@ extension Issue {
   }
 }
 
-/// A text with lines below it, as issues show them.
 func text(_ title: String, _ lines: [String]) -> String {
   ([title] + lines.map { "  " + $0 }).joined(separator: "\n")
 }

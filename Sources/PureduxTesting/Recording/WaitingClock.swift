@@ -1,20 +1,17 @@
 import Puredux
 
-/// How long a store may take, by the continuous clock, before a helper stops waiting for it: a limit for what stands
-/// still, which no test that passes comes near.
+/// The time, by the continuous clock, after which a helper stops waiting for a store. No passing test comes near it.
 public let defaultWaitingLimit = Duration.seconds(120)
 
-/// The clock that measures the limits of helpers.
 package enum WaitingClock {
   @TaskLocal package static var current: any Clock<Duration> = ContinuousClock()
 }
 
-/// How a wait has ended.
 enum WaitingOutcome: Sendable {
   case done, late, cancelled
 }
 
-/// Runs work, and does not wait for it longer than up to a limit, even if it ignores its cancellation.
+/// Runs work, and returns at the limit even if the work ignores its cancellation.
 func wait(within limit: Duration, for work: @escaping @Sendable () async -> Void) async -> WaitingOutcome {
   let (outcomes, outcome) = AsyncStream.makeStream(of: WaitingOutcome.self)
   let working = Task {
@@ -33,12 +30,10 @@ func wait(within limit: Duration, for work: @escaping @Sendable () async -> Void
   return .cancelled
 }
 
-/// A limit of one call, however often that waits.
 struct CallLimit: Sendable {
   private let gate = Gate()
   private let timing: Task<Void, any Error>
 
-  /// - Parameter tell: Called when it is over.
   init(_ limit: Duration, _ tell: @escaping @Sendable () -> Void) {
     timing = Task { [gate] in
       try await WaitingClock.current.sleep(for: limit.clamped)

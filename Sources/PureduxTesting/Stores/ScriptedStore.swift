@@ -1,6 +1,6 @@
 public import Puredux
 
-/// A store whose states are scripted and whose actions are recorded: for code that only needs a store.
+/// A store with scripted states that records its actions, for code that only needs a store.
 ///
 ///     let store = ScriptedStore<Room, RoomAction>(Room(), Room(topic: "Swift"))
 ///     let page = Page(store.store())
@@ -9,9 +9,9 @@ public import Puredux
 ///     await store.publish(Room(isClosed: true))
 ///     await store.end()
 ///
-/// It has no reducer: each action is answered with the next state of the script, until there is none left, and is then
-/// only recorded. It keeps the contract of every other store in everything else, as do its proxies and scopes, and ends
-/// when it is released.
+/// It has no reducer. Each action is answered with the next state of the script; when the script is used up, actions
+/// are only recorded. Otherwise it fulfils the contract of every store, as do its proxies and scopes. It ends when it
+/// is released.
 public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
   private enum Entry: Sendable {
     case action(Action)
@@ -21,7 +21,6 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
 
   private struct Contents: Sendable {
     var state: State
-    /// Changes with each state that is to be delivered.
     var version = 0
     var script: ArraySlice<State>
     var actions: [Action] = []
@@ -41,8 +40,8 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
   }
 
   /// - Parameters:
-  ///   - initialState: The state at the beginning.
-  ///   - script: The states with which the first actions are answered, one for each.
+  ///   - initialState: The first state.
+  ///   - script: The answers to the first actions, one for each.
   public init(_ initialState: State, _ script: State...) {
     root = RootStore(
       initialState: Contents(state: initialState, script: script[...]), emits: .whenDifferent { $0.version }
@@ -68,23 +67,23 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
 
   // MARK: The script
 
-  /// Every action that it was given before this call, in order.
+  /// All actions given before this call, in order.
   public var actions: [Action] { get async { await root.state.actions } }
 
-  /// Delivers these states, one after the other, and returns when they are published. After the end it does nothing.
+  /// Delivers states in order, and returns when they are published. After the end it does nothing.
   public func publish(_ states: State...) async {
     for state in states { try? await root.send(.publish(state)) }
   }
 
-  /// Adds states with which the next actions are answered.
+  /// Appends states to the script.
   public func answer(with states: State...) { root.dispatch(.script(states)) }
 
-  /// Makes the store, and its proxies, scopes and projections, refuse every action. `send` in all its forms and
-  /// `perform` throw this error, and `dispatch` returns its counterpart. Refused actions are not recorded. With nil the
+  /// Makes the store, and its proxies, scopes and projections, refuse every action. Every form of `send`, and
+  /// `perform`, throws this error; `dispatch` returns its counterpart. Refused actions are not recorded. With nil the
   /// store accepts actions again.
   public func refuse(with error: StoreError?) { refusal.error.withLock { $0 = error } }
 
-  /// Ends the store: its sequences end after their last state, and it takes nothing more. Its actions can still be
+  /// Ends the store. Its sequences end after their last state, and it accepts no more actions. `actions` can still be
   /// read.
   public func end() async { await root.shutdown() }
 }

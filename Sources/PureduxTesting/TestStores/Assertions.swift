@@ -2,17 +2,17 @@ import Puredux
 public import Testing
 
 extension TestStore where State: Equatable {
-  /// Gives the store an action, and checks how its commit changes the state.
+  /// Sends an action to the store, and checks how its commit changes the state.
   ///
-  /// If middleware passes several actions on, it checks how all of them change it.
+  /// If middleware passes several actions on, it checks the change by all of them together.
   ///
   /// - Parameters:
-  ///   - action: What the store is given.
-  ///   - sourceLocation: Where issues are reported.
+  ///   - action: The action to send.
+  ///   - sourceLocation: The place of issues.
   ///   - isolation: The caller's actor.
-  ///   - change: Given the state before the commit, makes that after it. Without it, the commit changes nothing; in a
-  ///     relaxed store anything. There it is given the state *after* the commit, which it must leave as it is: assign
-  ///     (`$0.count = 1`), and do not compute (`$0.count += 1`).
+  ///   - change: Turns the state before the commit into the state after it. Without it, the commit must not change the
+  ///     state; in a relaxed store, it may. In a relaxed store the closure gets the state *after* the commit, and must
+  ///     leave it unchanged: assign (`$0.count = 1`), and do not compute (`$0.count += 1`).
   public func send(
     _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
     isolation: isolated (any Actor)? = #isolation, _ change: ((inout State) -> Void)? = nil
@@ -29,7 +29,7 @@ extension TestStore where State: Equatable {
     case .strict: change?(&expected)
     case .relaxed:
       guard let change else { return }
-      // What the closure does not name is as it is.
+      // Members that the closure does not name are not checked.
       expected = commit.after
       change(&expected)
     }
@@ -41,8 +41,8 @@ extension TestStore where State: Equatable {
 }
 
 extension TestStore where State: Equatable, Action: Equatable {
-  /// Takes the next action that was not given by `send`, in commit order, and checks which it is, and how its commit
-  /// changes the state. It may come from an effect, a child store, or from what was dispatched to `root`.
+  /// Takes the next action that was not given by `send`, in commit order, and checks it and how its commit changes the
+  /// state. It comes from an effect, from a child store or through `root`.
   public func receive(
     _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
     isolation: isolated (any Actor)? = #isolation, _ change: ((inout State) -> Void)? = nil
@@ -54,7 +54,7 @@ extension TestStore where State: Equatable, Action: Equatable {
       Issue.record(
         "Received \(show(commit.action)), expected \(show(action)).",
         difference(expected: action, actual: commit.action), at: sourceLocation)
-      // What was said of the state was meant for another.
+      // The closure describes another action's commit.
       return
     }
     check(commit, change, at: sourceLocation)
@@ -75,7 +75,7 @@ extension TestStore where State: Equatable {
 }
 
 extension TestStore {
-  /// Gives the store an action, and checks a condition of the state after its commit: for states that are not
+  /// Sends an action to the store, and checks a condition of the state after its commit, for states that are not
   /// `Equatable`. Without a condition the state counts as not looked at.
   @_disfavoredOverload public func send(
     _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
@@ -85,7 +85,7 @@ extension TestStore {
     check(commit, condition, at: sourceLocation)
   }
 
-  /// Takes the next action that was not given by `send`, and checks a condition of the state after its commit: for
+  /// Takes the next action that was not given by `send`, and checks a condition of the state after its commit, for
   /// states that are not `Equatable`.
   ///
   /// - Returns: The action; nil if none comes.
@@ -97,7 +97,6 @@ extension TestStore {
     await receive(where: matches, at: sourceLocation) { check($0, condition, at: sourceLocation) }
   }
 
-  /// - Parameter check: Checks the state, if the action is one that is meant.
   private func receive(
     where matches: (Action) -> Bool, at location: SourceLocation, isolation: isolated (any Actor)? = #isolation,
     _ check: (Commit) -> Void

@@ -1,26 +1,22 @@
 import Puredux
 
-/// The commits of a test store's tree, until they are accounted for.
+/// The commits of a test store's tree that are not yet accounted for.
 final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
   struct Commit: Sendable {
     let action: Action
     let position: Int
     let before: State
     let after: State
-    /// Reported as not received; it can still be.
     var isReported = false
   }
 
   private struct Pages: Sendable {
-    /// The position of the last commit.
     var position = 0
-    /// That of the last commit before the action that the root store was given last.
+    /// The position before the commits of the action that the root store was given last.
     var positionBefore = 0
-    /// How many commits a history has dropped before they were entered.
     var missingCount = 0
     var commits: ArraySlice<Commit> = []
     var reports: [EffectReport] = []
-    /// Those whose state nobody has looked at.
     var unseen: [Commit] = []
     var isOver = false
 
@@ -34,15 +30,15 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
   private let pages = LockedValue(Pages())
   private let history: History<State, Action>?
 
-  /// - Parameter history: Where the commits are taken from, from now on; otherwise they are entered by `middleware`.
+  /// - Parameter history: The source of commits from now on. Without it, `middleware` enters them.
   init(history: History<State, Action>? = nil) {
     self.history = history
     let position = history?.entries.last?.position ?? 0
     pages.withLock { $0.position = position }
   }
 
-  /// Enters each commit of the store that has it, within the commit; between the first and the last there is that of
-  /// the store itself, which may make several commits of an action.
+  /// Enters each commit within the commit. The given middleware runs in between, and may make several commits of one
+  /// action.
   func middleware(around others: [Middleware<State, Action>]) -> [Middleware<State, Action>] {
     let first = Middleware<State, Action> { [self] action, _, next in
       pages.withLock { $0.positionBefore = $0.position }
@@ -59,7 +55,6 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
 
   func enter(_ report: EffectReport) { pages.withLock { $0.reports.append(report) } }
 
-  /// Enters the commits of the history that have not been entered.
   func enter() {
     guard let history else { return }
     let entries = history.entries
@@ -73,8 +68,8 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: Taking
 
-  /// The commit of an action that the root store was given, which is no longer to be received; if middleware has made
-  /// several of it, all of them as one. Only on the tree's executor, right after it.
+  /// Removes the commits of an action that the root store was just given, and returns them as one. Only on the tree's
+  /// executor, right after the commit.
   func takeSent(_ action: Action) -> Commit? {
     enter()
     let made = pages.withLock { pages in
@@ -89,13 +84,13 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
     return Commit(action: action, position: first.position, before: first.before, after: last.after)
   }
 
-  /// The first that is left. Only on the tree's executor, where no action is on its way.
+  /// Only on the tree's executor, while no action is in flight.
   func takeFirst() -> Commit? {
     enter()
     return pages.withLock { $0.commits.popFirst() }
   }
 
-  /// Only on the tree's executor, as long as there is one.
+  /// Only on the tree's executor, if there still is one.
   func takeAll() -> [Commit] {
     enter()
     return pages.withLock { pages in
@@ -104,19 +99,16 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// The position of the last commit. Only on the tree's executor.
   var position: Int {
     enter()
     return pages.withLock { $0.position }
   }
 
-  /// The actions of the commits after a position that are left. Only on the tree's executor.
   func actions(after position: Int) -> [Action] {
     enter()
     return pages.withLock { $0.commits.filter { $0.position > position }.map(\.action) }
   }
 
-  /// How many commits were dropped by the history before they were entered.
   func takeMissingCount() -> Int {
     pages.withLock { pages in
       defer { pages.missingCount = 0 }
@@ -124,7 +116,6 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Those before a position that have not been reported as not received, and are from now on.
   func report(before position: Int) -> [Commit] {
     pages.withLock { pages in
       var reported: [Commit] = []
@@ -152,7 +143,7 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Everything is accounted for: nothing more is entered. False if that had been said before.
+  /// Enters nothing more from now on. Returns false if that was already so.
   func close() -> Bool {
     enter()
     return pages.withLock { pages in

@@ -1,28 +1,28 @@
 public import Puredux
 
-/// How a `TestStore` and its tree run: `StoreOptions`, with a clock that is advanced by hand, and what a test needs
-/// besides.
+/// The options of a `TestStore` and its tree: `StoreOptions`, with a clock that the test advances, and a limit for
+/// settling.
 ///
 ///     let store = TestStore(initialState: Search(), options: TestOptions(clock: clock), reducer: reduce)
 public struct TestOptions<State: Sendable, Action: Sendable>: Sendable {
-  /// Where the tree runs; by default on an executor of its own.
+  /// The executor of the tree; by default one of its own.
   public var executor: StoreExecutor
   /// The priority of the tree's work.
   public var priority: TaskPriority?
-  /// Measures the delays of effects.
+  /// The clock of the effects.
   public var clock: ManualClock
-  /// Called for effects that failed, or were not begun. Without it, each is an issue.
+  /// Called for an effect that failed or was not begun. Without it, each is an issue.
   public var reporting: (@Sendable (EffectReport) -> Void)?
-  /// Task-local values of the dispatcher or sender of an action, for its commit and its effects.
+  /// Task-local values of an action's caller that are set in its commit and its effects.
   public var carrying: CarriedValues?
-  /// Which commits the store publishes.
+  /// The commits that the store publishes.
   public var emits: Emission<State>
-  /// Where the store keeps what each of its reducers did.
+  /// The store's history, which records each reducer's work.
   public var history: History<State, Action>?
-  /// How long the store may take to settle, by the continuous clock.
+  /// The time that the store may take to settle, by the continuous clock.
   public var limit: Duration
 
-  /// The defaults are those of a `TestStore` that is made without options.
+  /// Makes options, by default those of a `TestStore` made without options.
   public init(
     executor: StoreExecutor = .own, priority: TaskPriority? = nil, clock: ManualClock = ManualClock(),
     reporting: (@Sendable (EffectReport) -> Void)? = nil, carrying: CarriedValues? = nil,

@@ -1,7 +1,7 @@
 public import Puredux
 public import Testing
 
-/// A store under test: a root store, every commit of which has to be accounted for.
+/// A root store under test. Every commit has to be accounted for.
 ///
 ///     let store = TestStore(initialState: Search(), interceptors: .search(by: service), reducer: reduce)
 ///     await store.send(.typed("swift")) { $0.query = "swift" }
@@ -9,45 +9,42 @@ public import Testing
 ///     await store.receive(.found(["actors"])) { $0.results = ["actors"] }
 ///     await store.finish()
 ///
-/// `send` gives the store an action, and `receive` takes the next that effects gave it, in commit order. Each is told
-/// how that commit changes the state before it; without a closure it does not change it. What differs is an issue at
-/// the caller's line that shows the members that do.
+/// `send` gives the store an action, and `receive` takes the next action of an effect, in commit order. Each takes a
+/// closure that changes the previous state as the commit should; without a closure the state must not change. An issue
+/// at the caller's line shows the members that differ.
 ///
-/// Every call returns when the store has settled, so that there is nothing to wait for: every effect has ended, sleeps
-/// on the store's clock, waits for states or at a `Gate`. An effect that waits for anything else for longer than the
-/// limit is reported, too.
+/// Every call returns when the store has settled: every effect has ended, sleeps on the store's clock, or waits for
+/// states or at a `Gate`. An effect that waits for anything else for longer than the limit is reported.
 ///
-/// `finish` reports what has not been accounted for: actions that were not received, effects that have not ended,
-/// states that nobody looked at. If it is forgotten, the end of the test store's life reports that, and the same except
-/// for effects, which it cannot ask for. A store made `.relaxed` reports none of this, and skips what is not asked
-/// about; it can be used from several tasks.
+/// `finish` reports actions that were not received, effects that have not ended, and states that no check looked at. If
+/// `finish` was not called, the deinitializer reports that and the same, except effects. A `.relaxed` store reports
+/// none of this, skips other actions, and can be used from several tasks.
 ///
-/// A call that a cancelled task makes waits for nothing, and reports nothing that it cannot know.
+/// In a cancelled task, calls do not wait, and report nothing that they cannot know.
 public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   typealias Commit = CommitLedger<State, Action>.Commit
 
-  /// The store itself: for child stores, scopes, and the code under test.
+  /// The store itself, for child stores, scopes, and the code under test.
   public let root: RootStore<State, Action>
-  /// The clock that the store's effects sleep on.
+  /// The clock of the store's effects.
   public let clock: ManualClock
   let strictness: Strictness
   let ledger: CommitLedger<State, Action>
-  /// It was not made here, and is not ended here.
   private let isForeign: Bool
   private let probe: StoreProbe<State>
   private let limit: Duration
   private let location: SourceLocation
 
-  /// Made from the same parts as a `RootStore`.
+  /// Makes a root store and a test store around it.
   ///
   /// - Parameters:
   ///   - initialState: The state before the first action.
-  ///   - options: Where and how the tree runs, its clock, and how long it may take to settle.
-  ///   - interceptor: As for a root store.
-  ///   - interceptors: As for a root store.
-  ///   - middleware: As for a root store.
+  ///   - options: The executor, clock and other options of the tree, and the limit for settling.
+  ///   - interceptor: See `RootStore`.
+  ///   - interceptors: See `RootStore`.
+  ///   - middleware: See `RootStore`.
   ///   - strictness: Whether everything has to be accounted for.
-  ///   - sourceLocation: Where it is reported that the test store was not finished.
+  ///   - sourceLocation: The place of the issue that the test store was not finished.
   ///   - reducer: Changes the state according to an action.
   public convenience init(
     initialState: State, options: TestOptions<State, Action> = TestOptions(),
@@ -61,7 +58,7 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
       middleware, strictness, sourceLocation)
   }
 
-  /// With several reducers, which run in order.
+  /// Makes a store with several reducers, which run in order.
   public convenience init(
     initialState: State, reducers: [Reducer<State, Action>], options: TestOptions<State, Action> = TestOptions(),
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
@@ -95,24 +92,24 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     isForeign = false
   }
 
-  /// Around a store that exists, with everything that it was made with: its commits are taken from the history that it
-  /// was made with, from now on.
+  /// Makes a test store around an existing root store. It takes the commits, from now on, from the history that the
+  /// root store was made with.
   ///
   ///     let history = History<Room, RoomAction>(limit: 1_000)
   ///     let options = StoreOptions(clock: clock)
   ///     let room = RootStore(initialState: Room(), reducers: reducers, options: options, history: history)
   ///     let store = TestStore(room, history: history, clock: clock)
   ///
-  /// `finish` leaves it as it is. Each call looks through the history; commits that it has dropped by then are an
-  /// issue. If middleware makes several commits of an action that is sent, only the last counts as sent.
+  /// `finish` does not shut the root store down. Each call reads the whole history; commits evicted from it before that
+  /// are an issue. If middleware makes several commits of a sent action, only the last counts as sent.
   ///
   /// - Parameters:
   ///   - root: The store, which may have been given actions before.
-  ///   - history: The history that the store was made with. Its limit is what may be committed between two calls.
-  ///   - clock: The clock that the store was made with, for `advance`.
+  ///   - history: The store's history. Its limit bounds the number of commits between two calls.
+  ///   - clock: The store's clock, for `advance`.
   ///   - strictness: Whether everything has to be accounted for.
-  ///   - limit: How long the store may take to settle, by the continuous clock.
-  ///   - sourceLocation: Where it is reported that the test store was not finished.
+  ///   - limit: The time that the store may take to settle, by the continuous clock.
+  ///   - sourceLocation: The place of the issue that the test store was not finished.
   public init(
     _ root: RootStore<State, Action>, history: History<State, Action>, clock: ManualClock = ManualClock(),
     strictness: Strictness = .strict, limit: Duration = defaultWaitingLimit,
@@ -125,7 +122,6 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     location = sourceLocation
     probe = StoreProbe(root.store())
     isForeign = true
-    // What has been dispatched before is committed before.
     _ = await root.state
     ledger = CommitLedger(history: history)
   }
@@ -137,12 +133,13 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
       unaccounted(ledger.takeAll()) + ledger.takeReports().map(\.description), at: location)
   }
 
-  /// The state after everything that was requested of the tree before.
+  /// The state after all earlier requests of the tree.
   public var state: State { get async { await root.state } }
 
   // MARK: Settling
 
-  /// Returns when the store has settled, as every other call does. For what was given to a child store or to `root`.
+  /// Returns when the store has settled. Every other call does so itself; use this after an action to a child store or
+  /// to `root`.
   public func settle(sourceLocation: SourceLocation = #_sourceLocation) async {
     _ = await settled(at: sourceLocation)
   }
@@ -154,7 +151,6 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     return outcome
   }
 
-  /// Reports what has come to light while the store was waited for.
   private func report(_ outcome: WaitingOutcome, at location: SourceLocation) async {
     if outcome == .late { await record("settled", at: location) }
     ledger.enter()
@@ -167,20 +163,19 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     for report in ledger.takeReports() { Issue.record("\(report)", [], at: location) }
   }
 
-  /// Says that the limit is over.
   private func record(_ missed: String, at location: SourceLocation) async {
     let running = await probe.lateEffects().inWords("effects that have not ended")
     Issue.record("After \(limit) the store has not \(missed).", running.map { [$0] } ?? [], at: location)
   }
 
-  /// What waits need, which do not hold the test store.
+  /// Members for waiting tasks, which must not hold the test store.
   private struct Visitor: Sendable {
     let root: RootStore<State, Action>
     let probe: StoreProbe<State>
 
     func visit<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
       if let result = await probe.visit(body) { return result }
-      // It has ended, and so takes nothing more: what it had accepted is committed when its state can be read.
+      // When the state of an ended store can be read, all accepted actions are committed.
       _ = await root.state
       return body()
     }
@@ -188,8 +183,8 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
 
   private var visitor: Visitor { Visitor(root: root, probe: probe) }
 
-  /// What a closure returns on the tree's executor, where no action is on its way. Nil if the caller is cancelled, or
-  /// the tree does not answer, which is an issue.
+  /// Runs a closure on the tree's executor while no action is in flight. Returns nil if the caller is cancelled, or,
+  /// with an issue, if the tree does not answer.
   private func onTree<Result: Sendable>(
     at location: SourceLocation, _ body: @escaping @Sendable () -> Result
   ) async -> Result? {
@@ -200,40 +195,38 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     }
     switch outcome {
     case .done: return answer.withLock { $0 }
-    case .late: await record("committed what it was given", at: location)
+    case .late: await record("committed its actions", at: location)
     case .cancelled: break
     }
     return nil
   }
 
-  /// Moves the clock from one deadline to the next, up to a duration, and has the store settle each time: what sleeps
-  /// again in between is woken again. If it does not settle, the clock is not moved any further.
+  /// Advances the clock from deadline to deadline, by a duration in all, and lets the store settle each time, so that
+  /// repeated sleeps are woken each time. Stops if the store does not settle.
   public func advance(by duration: Duration, sourceLocation: SourceLocation = #_sourceLocation) async {
     await clock.advance(by: duration) { await settled(at: sourceLocation) == .done }
   }
 
-  /// Moves the clock to the earliest deadline.
+  /// Advances the clock to the earliest deadline.
   ///
-  /// - Returns: How far it was moved; nil if nothing sleeps.
+  /// - Returns: The time by which the clock was advanced; nil if no task sleeps.
   @discardableResult
   public func advanceToNextSleeper(sourceLocation: SourceLocation = #_sourceLocation) async -> Duration? {
     await clock.advanceToNextSleeper { await settled(at: sourceLocation) == .done }.moved
   }
 
-  /// Moves the clock from one deadline to the next until nothing sleeps any more.
+  /// Advances the clock from deadline to deadline until no task sleeps.
   ///
   /// - Parameters:
-  ///   - limit: The number of deadlines after which an issue is recorded: what polls never ends.
-  ///   - sourceLocation: Where issues are reported.
+  ///   - limit: The number of deadlines after which an issue is recorded, as a polling effect never ends.
+  ///   - sourceLocation: The place of issues.
   public func run(limit: Int = 1_000, sourceLocation: SourceLocation = #_sourceLocation) async {
     await clock.run(limit: limit, sourceLocation: sourceLocation) { await settled(at: sourceLocation) == .done }
   }
 
   // MARK: Giving and taking
 
-  /// Gives the store an action, and returns its commit; nil, and an issue, if there is none.
   func commit(_ action: Action, at location: SourceLocation) async -> Commit? {
-    // What is on its way comes before.
     _ = await settled(at: location)
     let taken: Commit?
     do throws(StoreError) {
@@ -249,7 +242,7 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     return taken
   }
 
-  /// Checks that the store refuses an action: that `send` throws this error, and nothing is committed meanwhile.
+  /// Checks that the store refuses an action: `send` throws the given error, and no action is committed meanwhile.
   public func expectRefusal(
     of action: Action, with error: StoreError, sourceLocation: SourceLocation = #_sourceLocation
   ) async {
@@ -279,9 +272,6 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
       "Actions were not received before \(show(action)) was sent.", commits.map { show($0.action) }, at: location)
   }
 
-  /// The next commit that the store was not given by `send`.
-  ///
-  /// - Parameter matches: Whether it is one that is to be received; others are skipped by a relaxed store.
   func next(
     _ expected: String, at location: SourceLocation, isolation: isolated (any Actor)? = #isolation,
     matches: (Action) -> Bool
@@ -305,7 +295,6 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     return nil
   }
 
-  /// The first commit that there is to receive, once the store has settled if there is none before.
   private func takeFirst(at location: SourceLocation) async -> (Commit?, WaitingOutcome) {
     let answer = LockedValue<Commit?>(nil)
     let outcome = await wait(within: limit) { [visitor, ledger] in
@@ -320,9 +309,9 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     return (outcome == .done ? answer.withLock { $0 } : nil, outcome)
   }
 
-  /// Skips what there is to receive.
+  /// Removes all unreceived actions.
   ///
-  /// - Returns: The actions.
+  /// - Returns: The removed actions.
   @discardableResult
   public func skipReceived(sourceLocation: SourceLocation = #_sourceLocation) async -> [Action] {
     guard await settled(at: sourceLocation) != .cancelled else { return [] }
@@ -331,8 +320,8 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: The end
 
-  /// Reports what has not been accounted for, and shuts the store down, if the test store has made it. Nothing can be
-  /// sent after that. Calling it again does nothing.
+  /// Reports everything that has not been accounted for, and shuts the store down if the test store has made it. No
+  /// action can be sent after that. A second call does nothing.
   public func finish(sourceLocation: SourceLocation = #_sourceLocation) async {
     let settling = await settled(at: sourceLocation)
     var running = EffectsInWords.none
@@ -356,16 +345,15 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   }
 }
 
-/// How much of what a `TestStore` does has to be accounted for.
+/// How much a `TestStore` requires to be accounted for.
 public enum Strictness: Sendable {
   /// Everything.
   case strict
-  /// What is asked about: other actions are skipped, and a closure has to name only some of the changes.
+  /// Only the actions and changes that the test names. Other actions are skipped.
   case relaxed
 }
 
 extension [Any] {
-  /// A line for each of the first few.
   fileprivate func inWords(as title: String) -> [String] {
     let shown = prefix(16).map { "\(title): \(show($0))" }
     return count > shown.count ? shown + ["and \(count - shown.count) more"] : shown

@@ -1,7 +1,7 @@
 public import Puredux
 public import Testing
 
-/// A clock that stands still until it is advanced.
+/// A clock that stands still until the test advances it.
 ///
 ///     let clock = ManualClock()
 ///     let store = RootStore(
@@ -10,12 +10,12 @@ public import Testing
 ///     store.dispatch(.typed("swift"))
 ///     await clock.advance(by: .milliseconds(300), settling: store)
 ///
-/// What sleeps on it is woken in the order of the deadlines. An effect that sleeps on it in its own task is at rest for
+/// Sleeping tasks are woken in the order of their deadlines. An effect that sleeps in its own task is at rest for
 /// `settled()`, whether it sleeps by `Dispatch.sleep(for:)` or on the clock itself.
 public final class ManualClock: AnnouncedClock, WallClock, Sendable {
   public typealias Duration = Swift.Duration
 
-  /// A time by the clock.
+  /// An instant of the clock.
   public struct Instant: InstantProtocol {
     /// The time since the clock was made.
     public var time: Swift.Duration
@@ -30,13 +30,10 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
 
   private struct Sleepers: Sendable {
     var now = Instant()
-    /// The time of day and year when `now` was zero.
     var start: WallTime
     var count = 0
     var asleep: [Int: (until: Instant, continuation: CheckedContinuation<Void, any Error>)] = [:]
-    /// Those that were cancelled and are not asleep.
     var cancelled: Set<Int> = []
-    /// How many sleeps with a deadline are about to begin.
     var announced: [Instant: Int] = [:]
     var expectations: [(count: Int, gate: Gate)] = []
 
@@ -54,26 +51,26 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
 
   private let sleepers: LockedValue<Sleepers>
 
-  /// Its time is zero.
+  /// Makes a clock at time zero.
   ///
-  /// - Parameter wallTime: The time of day and year, which moves with it: where the clock of a process that was started
-  ///   later begins.
+  /// - Parameter wallTime: The time of day and year, which advances with the clock. A process that starts later has a
+  ///   later one.
   public init(wallTime: WallTime = WallTime(since1970: .zero)) {
     sleepers = LockedValue(Sleepers(start: wallTime))
   }
 
-  /// The time to which it has been advanced.
+  /// The time to which the clock has been advanced.
   public var now: Instant { sleepers.withLock { $0.now } }
 
   /// The time of day and year.
   public var wallTime: WallTime { sleepers.withLock { $0.start + $0.now.time } }
 
-  /// Sets the time of day and year, as that of a machine is set: `now` stays, and nobody is woken.
+  /// Sets the time of day and year, as one sets a machine's clock. `now` stays, and no task is woken.
   public func set(_ wallTime: WallTime) { sleepers.withLock { $0.start = wallTime - $0.now.time } }
 
   public var minimumResolution: Swift.Duration { .zero }
 
-  /// Returns when the clock has reached the deadline; at once if it has.
+  /// Returns when the clock has reached the deadline.
   ///
   /// - Throws: `CancellationError` if the task is cancelled.
   public func sleep(until deadline: Instant, tolerance: Swift.Duration? = nil) async throws {
@@ -98,7 +95,7 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
           return (nil, sleepers.openGates())
         }
         for gate in gates { gate.open() }
-        // Not before the clock knows of it: what is at rest shows in `nextDeadline`.
+        // At rest only from here on, as `nextDeadline` covers every sleep at rest.
         if let outcome { continuation.resume(with: outcome) } else { rest?.begin() }
       }
     } onCancel: {
@@ -117,14 +114,13 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
     sleepers.withLock { $0.announced[deadline, default: 0] += 1 }
   }
 
-  /// How many sleeps have begun.
   package var sleepCount: Int { sleepers.withLock { $0.count } }
 
-  /// The earliest deadline of those that sleep; nil if none does.
+  /// The earliest deadline of a sleeping task; nil if no task sleeps.
   public var nextDeadline: Instant? { sleepers.withLock { $0.nextDeadline } }
 
-  /// Returns when exactly that many tasks sleep, or the caller is cancelled: for tasks that belong to no store. Those
-  /// of a store's effects sleep when the store has settled.
+  /// Returns when exactly `count` tasks sleep, or the caller is cancelled. Use it for tasks that belong to no store;
+  /// those of a store's effects sleep once the store has settled.
   public func untilAsleep(_ count: Int) async {
     let gate = Gate()
     await withTaskCancellationHandler {
@@ -137,7 +133,6 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
     } onCancel: {
       gate.open()
     }
-    // Of one that is met, nothing is left.
     let gone = sleepers.withLock { sleepers in
       let index = sleepers.expectations.firstIndex { $0.gate === gate }
       return index.map { sleepers.expectations.remove(at: $0) }
@@ -147,14 +142,13 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
 
   // MARK: Advancing
 
-  /// Moves the clock in one step, and wakes the sleepers whose time has come, in the order of their deadlines. A
-  /// duration of zero or less moves nothing: time does not go back. More than a hundred years counts as that.
+  /// Advances the clock in one step, and wakes the due tasks in the order of their deadlines. A duration of zero or
+  /// less does nothing; more than a hundred years counts as a hundred years.
   ///
-  /// It does not wait for what the sleepers do then. One that sleeps for five seconds again and again is woken once,
-  /// however far the clock is moved; `advance(by:settling:)` wakes it each time.
+  /// It does not wait for the woken tasks. A task that sleeps for five seconds again and again is woken once, however
+  /// far the clock advances; `advance(by:settling:)` wakes it each time.
   public func advance(by duration: Swift.Duration) { advance { $0.now.advanced(by: duration.clamped) } }
 
-  /// - Returns: How far it was moved.
   @discardableResult private func advance(to time: (Sleepers) -> Instant?) -> Swift.Duration {
     let (moved, awake, gates) = sleepers.withLock { sleepers in
       let before = sleepers.now
@@ -173,25 +167,24 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
     return moved
   }
 
-  /// Moves the clock from one deadline to the next, up to a duration, and has the stores settle before, in between and
-  /// after: whatever sleeps again in the meantime is woken again, and every wait lasts as long as it says.
+  /// Advances the clock from deadline to deadline, by a duration in all. Lets the stores settle before, in between and
+  /// after, so that repeated sleeps are woken each time.
   ///
-  /// The stores are those whose effects sleep on this clock. As `settled()`, it waits for effects that do anything else
-  /// than sleep or wait for states. With a duration of zero or less it only lets them settle.
+  /// Pass the stores whose effects sleep on this clock. Like `settled()`, it waits for effects that do anything but
+  /// sleep or wait for states. With a duration of zero or less it only lets the stores settle.
   public func advance(by duration: Swift.Duration, settling store: any OwningStore, _ others: any OwningStore...) async
   {
     await advance(by: duration, settling: [store] + others)
   }
 
-  /// For many stores.
+  /// Does the same for an array of stores.
   public func advance(by duration: Swift.Duration, settling stores: [any OwningStore]) async {
     await advance(by: duration) { await Self.settle(stores) }
   }
 
   private static func count(in store: some OwningStore) -> Int { StoreProbe(store.store()).commitCount }
 
-  /// In rounds where there are several, as what one does may give another something to do: until a round commits
-  /// nothing.
+  /// In rounds until one commits nothing, as one store may give another an action.
   private static func settle(_ stores: [any OwningStore]) async -> Bool {
     var (commits, before) = (0, -1)
     repeat {
@@ -202,20 +195,18 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
     return !Task.isCancelled
   }
 
-  /// - Parameter settle: Whether to go on.
   func advance(by duration: Swift.Duration, settle: () async -> Bool) async {
     var left = duration.clamped
     while await settle(), left > .zero {
       let moved = advance { min($0.nextDeadline ?? $0.now.advanced(by: left), $0.now.advanced(by: left)) }
-      // At the last instant that there is.
       if moved == .zero { return }
       left -= moved
     }
   }
 
-  /// Moves the clock to the earliest deadline, and has the stores settle before and after.
+  /// Advances the clock to the earliest deadline. Lets the stores settle before and after.
   ///
-  /// - Returns: How far it was moved; nil if nothing sleeps.
+  /// - Returns: The time by which the clock was advanced; nil if no task sleeps.
   @discardableResult
   public func advanceToNextSleeper(
     settling store: any OwningStore, _ others: any OwningStore...
@@ -229,13 +220,13 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
     return moved > .zero ? (moved, await settle()) : (nil, false)
   }
 
-  /// Moves the clock from one deadline to the next until nothing sleeps any more, and has the stores settle each time.
+  /// Advances the clock from deadline to deadline until no task sleeps. Lets the stores settle each time.
   ///
   /// - Parameters:
   ///   - store: A store whose effects sleep on the clock.
-  ///   - others: Further ones.
-  ///   - limit: The number of deadlines after which an issue is recorded at the caller's line: what polls never ends.
-  ///   - sourceLocation: Where issues are reported.
+  ///   - others: Further stores.
+  ///   - limit: The number of deadlines after which an issue is recorded, as a polling effect never ends.
+  ///   - sourceLocation: The place of issues.
   public func run(
     settling store: any OwningStore, _ others: any OwningStore..., limit: Int = 1_000,
     sourceLocation: SourceLocation = #_sourceLocation
@@ -258,7 +249,6 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
 }
 
 extension Duration {
-  /// The sum, or the least or the most that there is.
   fileprivate func plus(_ other: Duration) -> Duration {
     let (sum, isTooFar) = attoseconds.addingReportingOverflow(other.attoseconds)
     return Duration(attoseconds: isTooFar ? (other < .zero ? .min : .max) : sum)

@@ -218,7 +218,7 @@ import Testing
           await limits.passes(.seconds(3))
           await check
         } matching: {
-          $0.says("After 3.0 seconds the tree has not committed what was requested of it.")
+          $0.says("After 3.0 seconds the tree has not committed every request.")
         }
       }
       let cancelled = Task { await states.expectOnly(9) }

@@ -3,7 +3,6 @@ import Testing
 
 @testable import Puredux
 
-/// How many states are alive.
 private final class Census {
   var alive = 0
 }
@@ -25,26 +24,26 @@ private final class State: Hashable, CustomStringConvertible {
   func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
-/// The backlog with what `Channel`, `Source` and `Subscriber` do around it.
+/// The backlog, with the steps that `Channel`, `Source` and `Subscriber` take around it.
 private struct BacklogSystem: Interleaved {
   typealias Machine = Backlog
   typealias Policy = Puredux.Buffering
 
-  /// A consumer that waits, and how many states it reads before it lets go.
+  /// A waiting consumer, and how many states it still reads before it releases the sequence.
   struct Consumer: Hashable {
     let wait: Wait
     let reading: Int
     let left: Int
   }
 
-  /// A subscription, and what is done with it.
+  /// A subscription, and the calls made on it.
   struct Plan {
     var policy: Policy
-    /// How many states each consumer reads before it lets go.
+    /// How many states each consumer reads before it releases the sequence.
     var consumers = [Int.max]
     var isCancelled = false
     var hasFirst = true
-    /// Subscribed before all else, and behind by so many states.
+    /// If set, subscribed before all else, with so many unread states.
     var behind: Int?
   }
 
@@ -52,7 +51,7 @@ private struct BacklogSystem: Interleaved {
     var cursor = 0
     var holders: Int
     var ahead: [State] = []
-    // What the subscriber is to be given, as one would write it without sharing anything.
+    // The states that the subscriber must receive, computed without sharing.
     var buffer: [Int] = []
     var waiting: [Consumer] = []
     var isLive = false
@@ -61,11 +60,11 @@ private struct BacklogSystem: Interleaved {
   }
 
   indirect enum Step: AtomicStep {
-    // Source.activate, and Channel.publish: enter and handOver
+    // Source.activate; Channel.publish in two steps: enter and handOver
     case activate(Int)
     case publish(left: Int)
     case handOver(State, [Consumer], then: Next<Step>)
-    // Tree.close, and AnyChannel.finish when its turn has come
+    // Tree.close; AnyChannel.finish in its turn
     case close
     case finish
     case tell([Consumer], then: Next<Step>)
@@ -77,7 +76,7 @@ private struct BacklogSystem: Interleaved {
     case take(Int, left: Int)
     case keepAhead([State], Int, left: Int)
     case takeOrWait(Int, left: Int)
-    // Subscriber.cancel; Subscriber's end
+    // Subscriber.cancel, and the end of a subscriber
     case cancel(Int)
     case clearAhead(Int)
     case letGo(Int)
@@ -106,7 +105,7 @@ private struct BacklogSystem: Interleaved {
     var isFinished = false
     var activationsAwaited = 0
     var readings: [Subscriber] = []
-    /// Those who wait, by who they are: nobody waits in two places.
+    /// The waiting consumers, by participant: no participant waits twice.
     var consumers: [UInt: Consumer] = [:]
   }
 
@@ -146,7 +145,7 @@ private struct BacklogSystem: Interleaved {
       record.activationsAwaited -= 1
       let first = plans[id].hasFirst ? State(record.current, census) : nil
       let served = consumer(machine.activate(record.readings[id].cursor, first: first))
-      guard served == activated(id) else { throw Violation("the first state goes to somebody else") }
+      guard served == activated(id) else { throw Violation("the first state goes to the wrong consumer") }
       return first.flatMap { first in served.map { .step(.handOver(first, [$0], then: .end)) } } ?? .end
     case .publish(0): return .step(.close)
     case .publish(let left):
@@ -255,7 +254,7 @@ private struct BacklogSystem: Interleaved {
 
   private func trimmed(then: Next<Step>) -> Next<Step> { machine.cursors.needsTrim ? .step(.trim(then: then)) : then }
 
-  /// Whoever holds a subscription begins. Returns what the subscriber itself goes on with.
+  /// Adds all holders of a subscription. Returns the first step of the subscriber itself.
   private mutating func joinHolders(of id: Int, isFirstHere: Bool) -> Next<Step> {
     let steps = plans[id].consumers.map { $0 == 0 ? Step.letGo(id) : .take(id, left: $0) }
     for step in steps.dropFirst(isFirstHere ? 1 : 0) { crowd.join("consumer of \(id)", .step(step)) }
@@ -273,19 +272,19 @@ private struct BacklogSystem: Interleaved {
     let hasEnded = reading.isOver || (reading.isLive && record.isFinished)
     switch taken {
     case .state(let state):
-      guard reading.buffer.first == state.number else { throw Violation("not what is to be read") }
+      guard reading.buffer.first == state.number else { throw Violation("the wrong state is read") }
       record.readings[id].buffer.removeFirst()
       record.readings[id].last = state.number
     case .end:
       guard reading.buffer.isEmpty, hasEnded else { throw Violation("ended too early") }
       record.readings[id].isOver = true
     case .nothing:
-      guard reading.buffer.isEmpty, !hasEnded else { throw Violation("not given what there is to read") }
+      guard reading.buffer.isEmpty, !hasEnded else { throw Violation("a readable state is not returned") }
     }
     return taken
   }
 
-  // MARK: What is expected
+  // MARK: Expectations
 
   private mutating func activated(_ id: Int) -> Consumer? {
     guard !record.readings[id].isOver else { return nil }
@@ -317,7 +316,7 @@ private struct BacklogSystem: Interleaved {
     return nil
   }
 
-  /// What was taken ahead can be read until it is cleared.
+  /// States taken ahead can be read until they are cleared.
   private mutating func end(_ id: Int) {
     record.readings[id].isOver = true
     record.readings[id].waiting = []
@@ -344,7 +343,7 @@ private struct BacklogSystem: Interleaved {
   private static let policies: [BacklogSystem.Policy] = [.unbounded, .newest(1), .newest(2), .oldest(1)]
 
   @Test(arguments: policies)
-  fileprivate func `a subscription whose place comes at any time gets what its policy says`(
+  fileprivate func `a subscription activated at any time gets the states that its policy keeps`(
     policy: BacklogSystem.Policy
   ) async {
     await explore { BacklogSystem([.init(policy: policy)], publications: 2) }.expectNoFailure(atLeast: 1_000)
@@ -377,7 +376,7 @@ private struct BacklogSystem: Interleaved {
     await explore { BacklogSystem(plans, publications: 2) }.expectNoFailure(atLeast: 1_000)
   }
 
-  @Test func `what is taken ahead is shared in order, and goes with the sequence`() async {
+  @Test func `states taken ahead are shared in order, and released with the sequence`() async {
     await explore { BacklogSystem([.init(policy: .unbounded, consumers: [4, 3], behind: 6)], publications: 1) }
       .expectNoFailure(atLeast: 1_000)
     await explore {
@@ -385,7 +384,7 @@ private struct BacklogSystem: Interleaved {
     }.expectNoFailure(atLeast: 1_000)
   }
 
-  @Test func `a large backlog goes a little at a time while others read`() async {
+  @Test func `a large backlog is released in small steps while others read`() async {
     await explore {
       BacklogSystem(
         [.init(policy: .unbounded, consumers: [0], behind: 66), .init(policy: .unbounded, consumers: [2], behind: 0)],
@@ -406,9 +405,9 @@ private struct BacklogSystem: Interleaved {
     #expect(exploration.failures.keys.contains(reason))
   }
 
-  @Test func `two who take ahead at a time are found out`() async {
+  @Test func `two consumers that take ahead at the same time are detected`() async {
     let plan = BacklogSystem.Plan(policy: .unbounded, consumers: [2, 2], behind: 6)
     let exploration = await explore { BacklogSystem([plan], publications: 1, mistake: .aheadIsKeptInAStepOfItsOwn) }
-    #expect(exploration.failures.keys.contains("not what is to be read"))
+    #expect(exploration.failures.keys.contains("the wrong state is read"))
   }
 }

@@ -3,11 +3,10 @@ import Testing
 
 @testable import Puredux
 
-/// The effect group with what `EffectRunner` does around it.
+/// The effect group, with the steps that `EffectRunner` takes around it.
 private struct EffectSystem: Interleaved {
   enum Effect: Hashable {
     case brief(Int)
-    /// Ends when it is cancelled.
     case endless(Int)
   }
 
@@ -24,7 +23,7 @@ private struct EffectSystem: Interleaved {
     let then: Next<Step>
   }
 
-  /// As the group's, which cannot be compared.
+  /// The group's instruction, made hashable.
   enum Instruction: Hashable {
     case start([Effect])
     case cancel
@@ -50,7 +49,6 @@ private struct EffectSystem: Interleaved {
     case obey(Instruction)
     case awaitChildren
     case runnerEnded
-    /// The work of an effect, and then `EffectRunner.ended`.
     case effect(Effect, Int)
 
     var place: StepPlace { .anywhere }
@@ -80,7 +78,7 @@ private struct EffectSystem: Interleaved {
   let hasTrunk: Bool
   let mistake: Mistake?
 
-  /// A trunk's runner does not wait for the first effect to be spawned.
+  /// The runner of a trunk exists before the first effect is added.
   init(_ clients: [[Call]], hasTrunk: Bool = false, mistake: Mistake? = nil) {
     self.hasTrunk = hasTrunk
     self.mistake = mistake
@@ -185,7 +183,7 @@ private struct EffectSystem: Interleaved {
 
   private func checkEnded() throws(Violation) {
     guard record.pending.isEmpty, record.running.isEmpty else {
-      throw Violation("who waits for the end is told while effects run")
+      throw Violation("a waiter for the end is resumed while effects run")
     }
   }
 
@@ -199,12 +197,12 @@ private struct EffectSystem: Interleaved {
 @Suite(.timeLimit(.minutes(15))) struct EffectGroupInterleavings {
   fileprivate typealias Call = EffectSystem.Call
 
-  @Test func `what was added is started once and awaited`() async {
+  @Test func `each added effect is started once and awaited`() async {
     await explore { EffectSystem([[.add(.brief(1)), .add(.brief(2))], [.end(cancelling: false), .untilEnded]]) }
       .expectNoFailure(atLeast: 1_000)
   }
 
-  @Test func `what runs is cancelled where that was asked`() async {
+  @Test func `running effects are cancelled if the end asks for it`() async {
     await explore { EffectSystem([[.add(.brief(1)), .add(.endless(2))], [.end(cancelling: true), .untilEnded]]) }
       .expectNoFailure(atLeast: 1_000)
     await explore { EffectSystem([[.add(.brief(0)), .add(.endless(1))], [.end(cancelling: true)], [.untilEnded]]) }
@@ -212,7 +210,7 @@ private struct EffectSystem: Interleaved {
   }
 
   @Test(arguments: [false, true])
-  func `cancelling overtakes finishing, and both callers are told`(hasTrunk: Bool) async {
+  func `cancelling overtakes finishing, and both callers are resumed`(hasTrunk: Bool) async {
     let calls: [[Call]] = [
       [.add(.endless(1))], [.end(cancelling: false), .untilEnded], [.end(cancelling: true), .untilEnded],
     ]
@@ -229,7 +227,7 @@ private struct EffectSystem: Interleaved {
     arguments: [
       (.adderForgetsToWake, "client, runner: waits for ever"),
       (.effectForgetsToWake, "client, runner: waits for ever"),
-      (.runnerLeavesItsChildren, "who waits for the end is told while effects run"),
+      (.runnerLeavesItsChildren, "a waiter for the end is resumed while effects run"),
       (.endForgetsToTell, "client: waits for ever"),
       (.endForgetsToWake, "client, runner: waits for ever"),
     ] as [(EffectSystem.Mistake, String)])

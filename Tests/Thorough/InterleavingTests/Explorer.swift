@@ -4,13 +4,13 @@ import Testing
 
 /// Runs every interleaving of a few participants around a pure state machine.
 ///
-/// A participant is a sequential program of atomic steps, as the shells' functions are: a transition under the lock, an
-/// access to an atomic, the resumption of a waiter, what is done for itself. Breadth first, so that a schedule that is
-/// reported is one of the shortest. Schedules that come to the same are followed once, and counted all.
+/// A participant is a sequential program of atomic steps, like the shells' functions: a transition under the lock, an
+/// access to an atomic, the resumption of a waiter, or local work. The search is breadth first, so each reported
+/// schedule is one of the shortest. Schedules that lead to the same state are followed once, and all are counted.
 ///
-/// Every step is seen by all at once: what a weaker order of memory accesses allows is the thread sanitizer's business.
+/// Every step is visible to all participants at once; weaker memory orders are left to the thread sanitizer.
 ///
-/// On a thread of its own, so that tests that wait for tasks do not wait for this.
+/// The search runs on a Dispatch thread, so that it does not block tests that wait for tasks.
 func explore<System: Interleaved>(_ make: @escaping @Sendable () -> System) async -> Exploration {
   await withCheckedContinuation { continuation in
     DispatchQueue.global().async { continuation.resume(returning: explored(make)) }
@@ -55,13 +55,13 @@ private func explored<System: Interleaved>(_ make: () -> System) -> Exploration 
 }
 
 struct Exploration: Sendable {
-  /// How many schedules ran to their end, and how many steps were taken for that.
+  /// The number of schedules that ran to their end, and the number of steps taken for all of them.
   var schedules = 0
   var steps = 0
-  /// What can go wrong, each with one of the shortest schedules that lead to it.
+  /// The reasons of all failures, each with one of its shortest schedules.
   var failures: [String: String] = [:]
 
-  /// Fails where anything went wrong, and where less was explored than there is.
+  /// Fails if there is any failure, or if fewer than `count` schedules were explored.
   func expectNoFailure(atLeast count: Int, sourceLocation: SourceLocation = #_sourceLocation) {
     for (reason, schedule) in failures { Issue.record("\(reason), by\(schedule)", sourceLocation: sourceLocation) }
     #expect(schedules >= count, "\(schedules) schedules, \(steps) steps", sourceLocation: sourceLocation)
@@ -82,11 +82,10 @@ struct Exploration: Sendable {
 private struct Reached<System> {
   let system: System
   let schedule: [Int]
-  /// How many schedules lead here.
   var ways: Int
 }
 
-/// On a system of its own, so that what it counts of objects is its own, too.
+/// Checks on a new system: systems that are copies share their counts of objects.
 private func checkEnd<System: Interleaved>(_ make: () -> System, after schedule: [Int]) throws(Violation) {
   var system = make()
   for participant in schedule { try system.step(participant) }
@@ -101,33 +100,32 @@ struct Violation: Error {
   init(_ reason: String) { self.reason = reason }
 }
 
-/// A pure state machine, and the participants around it. Everything is values, so that a state can be gone on from more
-/// than once.
+/// A pure state machine, and the participants around it. All are values, so that the search can branch at any state.
 protocol Interleaved: SendableMetatype {
   associatedtype Machine
   associatedtype Record: Hashable
   associatedtype Step: AtomicStep
 
   var printed: Printed<Machine> { get set }
-  /// What the shell keeps beside the machine, and what the checks need to know of the past.
+  /// The shell's own state, and the history that the checks need.
   var record: Record { get }
   var crowd: Crowd<Step> { get set }
 
-  /// Carries out a step, and says what the participant does next.
+  /// Carries out a step, and returns the participant's next one.
   mutating func perform(_ step: Step, by participant: Int) throws(Violation) -> Next<Step>
-  /// Whether what a step waits for, without a waiter of the machine's, has come.
+  /// Whether a step can run now, if it waits for a condition rather than as a waiter of the machine.
   func isReady(_ step: Step) -> Bool
   func checkEnd() throws(Violation)
 }
 
-/// A machine, and how it prints until it changes: that takes longer than all the rest.
+/// A machine and its printed text, which is stored until the machine changes: printing takes most of the time.
 struct Printed<Machine> {
   let machine: Machine
   private var text: Int?
 
   init(_ machine: Machine) { self.machine = machine }
 
-  /// What a machine is made of is its own business, so that its states are told apart by how they print.
+  /// States are distinguished by their printed text, since the machine's parts are private.
   fileprivate var fingerprint: Int {
     mutating get {
       let text = text ?? String(describing: machine).hashValue
@@ -143,17 +141,17 @@ protocol AtomicStep: Hashable {
 
 enum StepPlace {
   case anywhere
-  /// The first of what is done on the tree's executor in one go.
+  /// The first step of a job on the tree's executor.
   case entersExecutor
-  /// The rest of that.
+  /// A later step of that job.
   case onExecutor
 }
 
 enum Next<Step: Hashable>: Hashable {
   case step(Step)
-  /// A step that is taken off the executor.
+  /// The participant's next step, after it has left the executor.
   case stepOutside(Step)
-  /// A waiter of the participant's has been left with the machine.
+  /// The participant has left a waiter with the machine.
   case wait
   case end
 }
@@ -171,14 +169,15 @@ struct Crowd<Step: AtomicStep>: Hashable {
     var waits = 0
   }
   private var participants: [Participant] = []
-  /// Who is on the executor, and within that who was called from there.
+  /// The participant on the executor, followed by the participants called from within it.
   private var executor: [Int] = []
 
   init() {}
 
-  /// A new participant; one that begins within what is done on the executor keeps it until it ends or waits.
+  /// Adds a participant. With `within`, it begins inside the executor's job and keeps the executor until it ends or
+  /// waits.
   mutating func join(_ name: String, _ first: Next<Step>, within: Bool = false) {
-    // The place of one that is through is as good as a new one, and leaves fewer states to tell apart.
+    // A new participant takes the place of one that has ended: that leaves fewer states to distinguish.
     let place = participants.firstIndex { $0.name == name && $0.next == .end } ?? participants.count
     if place < participants.count {
       participants[place].next = first
@@ -188,7 +187,6 @@ struct Crowd<Step: AtomicStep>: Hashable {
     if within { executor.append(place) }
   }
 
-  /// Those who are not through.
   var unfinished: [String] { participants.filter { $0.next != .end }.map(\.name) }
 
   func count(named name: String) -> Int { participants.count { $0.name == name && $0.next != .end } }
@@ -200,8 +198,7 @@ struct Crowd<Step: AtomicStep>: Hashable {
     return Wait(participant: participant, number: participants[participant].waits)
   }
 
-  /// - Parameter isWithin: Whether the participant goes on at once, within what is done on the executor by who resumes
-  ///   it.
+  /// - Parameter isWithin: Whether the participant continues at once, inside the job of its resumer.
   mutating func resume(_ wait: Wait, with next: Next<Step>, within isWithin: Bool = false) throws(Violation) {
     let participant = participants[wait.participant]
     guard participant.next == .wait, participant.waits == wait.number else {
@@ -236,7 +233,7 @@ struct Crowd<Step: AtomicStep>: Hashable {
     }
   }
 
-  /// The step that a participant is about to take, without the modules and types that its parts are of.
+  /// The participant's next step, without the names of modules and enclosing types.
   fileprivate func describe(_ participant: Int) -> String {
     let step = next(of: participant).map { "\($0)" } ?? "waits"
     let types = /\w+\.(\(unknown context at \$\w+\)\.)?(\w+\.)*/
@@ -266,7 +263,6 @@ extension Interleaved {
     crowd.took(participant, next: next)
   }
 
-  /// Tells states apart.
   fileprivate var fingerprint: Int {
     mutating get {
       var hasher = Hasher()

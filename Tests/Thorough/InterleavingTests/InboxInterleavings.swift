@@ -3,32 +3,32 @@ import Testing
 
 @testable import Puredux
 
-/// The inbox with what `Tree` does around it.
+/// The inbox, with the steps that `Tree` takes around it.
 private struct InboxSystem: Interleaved {
-  /// What a client asks of a tree, one after the other.
+  /// A client's call to a tree; a client makes its calls one after the other.
   enum Call: Hashable {
     /// `Tree.enqueue`.
     case dispatch(Int)
-    /// `Tree.release` of a child store, which is ordered after the tree's end, too.
+    /// `Tree.release` of a child store, which is ordered even after the tree's end.
     case release(Int)
-    /// `Tree.run` for no store, as a read of a root store is.
+    /// `Tree.run` without a store, as for a read of a root store.
     case visit
-    /// `Tree.send`, a visit that is refused where the root store is closed, and that runs the user's code.
+    /// `Tree.send`: a visit that calls the user's code, and is refused if the root store is closed.
     case send(Int)
     /// `Tree.close` of the root store.
     case end(Int)
     /// `Tree.untilIdle`.
     case untilIdle
-    /// As `StoreCore.shutdown` and `RootStore.shutdown` together.
+    /// `StoreCore.shutdown` followed by `RootStore.shutdown`.
     static func shutdown(_ entry: Int) -> [Call] { [.end(entry), .visit, .untilIdle] }
   }
 
   enum Entry: Hashable {
     case action(Int)
-    /// What a visitor asks for who is not let in.
+    /// The request of a visitor that may not enter.
     case pending(PendingRequest)
 
-    /// The action whose code is called.
+    /// The action whose reducing calls the user's code.
     var code: Int? {
       switch self {
       case .action(let action): action
@@ -45,21 +45,21 @@ private struct InboxSystem: Interleaved {
   typealias Machine = Inbox<IdleWaiter>
 
   struct Visit: Hashable {
-    /// How many entries had been ordered when it set out.
+    /// The number of entries ordered before the visit began.
     let asked: Int
-    /// What is sent, if anything.
+    /// The action sent; nil for a read.
     let action: Int?
     let rest: [Call]
-    /// Whether its caller reaches the executor only when all others are through.
+    /// Whether its caller reaches the executor only after all participants that do not stand still have ended.
     var standsStill = false
   }
 
-  /// What `Tree.performRest` has taken out of the batch.
+  /// The entries that `Tree.performRest` has taken from the batch.
   struct Run: Hashable {
     let entries: [Entry]
     var position: Int
     let end: Int
-    /// Who is told when the code that was called returns.
+    /// The request whose caller is resumed when the user's code returns.
     var told: PendingRequest?
   }
 
@@ -120,19 +120,19 @@ private struct InboxSystem: Interleaved {
     var departed = 0
     var ended = 0
     var reentrancyGuard = Tree<Int>.ReentrancyGuard()
-    /// What came of pending requests: known before somebody waits, or awaited before it is known.
+    /// The results of pending requests: known before anyone waits, or awaited before they are known.
     var known: Set<PendingRequest> = []
     var awaited: [PendingRequest: Wait] = [:]
-    /// The user's code has been called for an entry and has not returned.
+    /// Whether the user's code has been called for an entry and has not returned.
     var isPerforming = false
-    /// `Requests`: what waits.
+    /// The waiting entries, as in `Requests`.
     var waiting: [Entry] = []
     var batch: [Entry] = []
     var batchPosition = 0
-    /// How many entries have got a place in the order, and those of them that are not done.
+    /// The number of entries that have a place in the order, and those of them that are not yet performed.
     var ordered = 0
     var pending: [Entry] = []
-    /// How many drains have been scheduled and have not ended.
+    /// The number of drains that have been scheduled and have not ended.
     var drains = 0
   }
 
@@ -140,17 +140,17 @@ private struct InboxSystem: Interleaved {
   var record = Record()
   var crowd = Crowd<Step>()
   let quantum: Int
-  /// What the user's code asks of the tree from within the performing of an entry.
+  /// The calls that the user's code makes while an action is performed, by action.
   let within: [Int: [Call]]
-  /// Whether the executor runs a job inside the one that enqueues it: a drain, and who is resumed.
+  /// Whether the executor runs a job inside the one that enqueues it, be it a drain or a resumed participant.
   let runsJobsInside: Bool
-  /// Whether who comes from within waits elsewhere for what came of it, as one whose caller is isolated to nothing, so
-  /// that it may be known before.
+  /// Whether a caller from within awaits its result off the executor, as a caller without isolation does. The result
+  /// may then be known first.
   let waitsOutside: Bool
-  /// Whether a visitor calls `leave` before `endVisit`, and not after it, as `Tree.leaveFromVisit` does.
+  /// Whether a visitor calls `leave` before `endVisit`. `Tree.leaveFromVisit` calls it afterwards.
   let leavesBeforeItsVisitEnds: Bool
-  /// The clients that stand still between their call of `send`, or of a read, and their arrival on the executor, until
-  /// all others are through.
+  /// The clients that stand still between the call of `send`, or of a read, and their arrival on the executor, until
+  /// all other participants have ended.
   let standing: Set<Int>
   let mistake: Mistake?
 
@@ -216,7 +216,7 @@ private struct InboxSystem: Interleaved {
       record.reentrancyGuard = .entered
       return .step(.act(visit))
     case .postpone(let visit):
-      // It is still on the executor, so that no drain that this schedules can come too early.
+      // The visitor is still on the executor, so no drain that this schedules can run too early.
       let isRefused = visit.action != nil && record.isClosed
       let forgets = mistake == (isRefused ? .refusedVisitForgetsToSchedule : .visitForgetsToSchedule)
       let takesUp = machine.visitorCame() && !forgets
@@ -234,8 +234,8 @@ private struct InboxSystem: Interleaved {
       record.awaited[request] = crowd.makeWait(of: me)
       return .wait
     case .act(let visit):
-      guard !record.isPerforming else { throw Violation("something is done in the middle of an entry") }
-      guard done >= visit.asked else { throw Violation("a visitor does not see what was asked before") }
+      guard !record.isPerforming else { throw Violation("code runs in the middle of an entry") }
+      guard done >= visit.asked else { throw Violation("a visitor does not see an earlier request") }
       guard let calls = visit.action.flatMap({ within[$0] }) else { return .step(.acted(visit)) }
       record.isPerforming = true
       crowd.join("code within \(visit.action ?? 0)", next(calls), within: true)
@@ -271,7 +271,6 @@ private struct InboxSystem: Interleaved {
     }
   }
 
-  /// What a drain goes on with.
   private mutating func finish(_ end: Machine.DrainEnd, by me: Int) throws(Violation) -> Next<Step> {
     switch end {
     case .again: try scheduleDrain(by: me)
@@ -330,7 +329,7 @@ private struct InboxSystem: Interleaved {
 
   /// `PendingRequest.perform`.
   private mutating func perform(_ request: PendingRequest, by me: Int) throws(Violation) {
-    guard done > request.visit.asked else { throw Violation("a visitor does not see what was asked before") }
+    guard done > request.visit.asked else { throw Violation("a visitor does not see an earlier request") }
     guard let wait = record.awaited.removeValue(forKey: request), mistake != .pendingRequestForgetsWhoWaits else {
       record.known.insert(request)
       return
@@ -341,7 +340,7 @@ private struct InboxSystem: Interleaved {
   private var done: Int { record.ordered - record.pending.count }
 
   private func checkIdle(since asked: Int) throws(Violation) {
-    guard done >= asked else { throw Violation("who waits until all is done is told while something is left") }
+    guard done >= asked else { throw Violation("a waiter for idle is resumed while entries are left") }
   }
 
   private mutating func takeBatch() {
@@ -357,13 +356,13 @@ private struct InboxSystem: Interleaved {
     return try perform(Run(entries: entries, position: position, end: end), by: me)
   }
 
-  /// Nobody else looks at what this changes: a step of its own only where the user's code asks for something.
+  /// No other participant reads the changes, so a separate step is needed only if the user's code makes calls.
   private mutating func perform(_ run: Run, by me: Int) throws(Violation) -> Next<Step> {
     var run = run
     while run.position < run.end {
       let entry = run.entries[run.position]
-      guard !record.isPerforming else { throw Violation("something is done in the middle of an entry") }
-      guard record.pending.first == entry else { throw Violation("an entry is not done in its turn") }
+      guard !record.isPerforming else { throw Violation("code runs in the middle of an entry") }
+      guard record.pending.first == entry else { throw Violation("an entry is not performed in its turn") }
       record.pending.removeFirst()
       run.position += 1
       if case .pending(let request) = entry { run.told = request }
@@ -383,7 +382,7 @@ private struct InboxSystem: Interleaved {
 
   func checkEnd() throws(Violation) {
     guard record.pending.isEmpty, record.batch.isEmpty, record.waiting.isEmpty else {
-      throw Violation("something is left")
+      throw Violation("entries are left")
     }
     guard machine.phase == .idle, !record.isBusy, record.reentrancyGuard == [], record.known.isEmpty else {
       throw Violation("\(machine.phase), busy: \(record.isBusy)")
@@ -396,7 +395,7 @@ private struct InboxSystem: Interleaved {
   fileprivate typealias Call = InboxSystem.Call
 
   @Test(arguments: [1, 2])
-  func `every entry is done once and in order, and one drain at a time does it`(quantum: Int) async {
+  func `every entry is performed once and in order, by one drain at a time`(quantum: Int) async {
     await explore { InboxSystem([[.dispatch(1), .dispatch(2)], [.dispatch(3)]], quantum: quantum) }
       .expectNoFailure(atLeast: 50)
     await explore {
@@ -406,29 +405,29 @@ private struct InboxSystem: Interleaved {
   }
 
   @Test(arguments: [1, 2])
-  func `a visitor sees what was asked before, and what is left to it is done`(quantum: Int) async {
+  func `a visitor sees all earlier requests, and the entries left to it are performed`(quantum: Int) async {
     await explore { InboxSystem([[.dispatch(1), .dispatch(2)], [.dispatch(3), .visit]], quantum: quantum) }
       .expectNoFailure(atLeast: 500)
     await explore { InboxSystem([[.dispatch(1), .dispatch(2)], [.visit], [.visit]], quantum: quantum) }
       .expectNoFailure(atLeast: 10_000)
   }
 
-  @Test func `who waits until all is done is told then, and once`() async {
+  @Test func `a waiter for idle is resumed once, when no entry is left`() async {
     await explore { InboxSystem([[.dispatch(1), .dispatch(2)], [.visit], [.untilIdle]]) }
       .expectNoFailure(atLeast: 500)
   }
 
   private static let releasing: [[Call]] = [[.release(1)], [.visit], Call.shutdown(3)]
 
-  @Test func `a shutdown returns, whoever visits`() async {
+  @Test func `a shutdown returns despite visitors`() async {
     await explore { InboxSystem([[.dispatch(1)], [.visit], Call.shutdown(3)]) }.expectNoFailure(atLeast: 10_000)
     await explore { InboxSystem(Self.releasing) }.expectNoFailure(atLeast: 10_000)
     await explore { InboxSystem([[.dispatch(1), .dispatch(2)], [.send(4)], [.end(3)]]) }.expectNoFailure(atLeast: 4_000)
   }
 
-  /// As long as nothing is left over at the end of a drain: that is left to the visitor.
+  /// If entries are left at the end of a drain, they are left to the visitor; there are none here.
   @Test(arguments: [InboxSystem.Call.visit, .send(1)])
-  fileprivate func `a visitor that stands still before it reaches the executor holds up nobody`(
+  fileprivate func `a visitor that stands still before it reaches the executor delays nobody`(
     visit: InboxSystem.Call
   ) async {
     let others: [[[Call]]] = [
@@ -448,7 +447,7 @@ private struct InboxSystem: Interleaved {
     [[.dispatch(1)], [.dispatch(2)], [.visit]], [[.send(1), .dispatch(3)], [.send(2)]],
   ]
 
-  @Test func `code that a commit calls may visit, and wait until all is done`() async {
+  @Test func `code that a commit calls may visit, and wait for idle`() async {
     for (number, clients) in Self.callers.enumerated() {
       await explore { InboxSystem(clients, within: Self.within, waitsOutside: number == 0) }
         .expectNoFailure(atLeast: 4_000)
@@ -462,9 +461,9 @@ private struct InboxSystem: Interleaved {
     }
   }
 
-  /// The drain that runs at once takes the visitor that is just through for one that is still to come, and leaves the
+  /// The drain runs inside the visit. It takes the visitor that is just leaving for one still to come, and leaves the
   /// rest to it.
-  @Test func `a visitor that leaves before its visit ends is found out`() async {
+  @Test func `a visitor that leaves before its visit ends is detected`() async {
     let exploration = await explore {
       InboxSystem(
         [[.send(1)]], within: [1: [.dispatch(2), .dispatch(3)]], runsJobsInside: true, leavesBeforeItsVisitEnds: true)
@@ -477,12 +476,12 @@ private struct InboxSystem: Interleaved {
       (.dispatchForgetsToSchedule, "client, client: waits for ever"),
       (.drainForgetsToTell, "client: waits for ever"),
       (.drainTellsTwice, "a waiter is resumed twice"),
-      (.drainForgetsTheRest, "who waits until all is done is told while something is left"),
-      (.idleIsSetOutsideTheLock, "a visitor does not see what was asked before"),
+      (.drainForgetsTheRest, "a waiter for idle is resumed while entries are left"),
+      (.idleIsSetOutsideTheLock, "a visitor does not see an earlier request"),
       (.visitForgetsToSchedule, "client, client: waits for ever"),
-      (.refusedVisitForgetsToSchedule, "something is left"),
-      (.visitEntersABusyTree, "a visitor does not see what was asked before"),
-      (.visitEntersFromWithin, "something is done in the middle of an entry"),
+      (.refusedVisitForgetsToSchedule, "entries are left"),
+      (.visitEntersABusyTree, "a visitor does not see an earlier request"),
+      (.visitEntersFromWithin, "code runs in the middle of an entry"),
       (.owedDrainIsForgotten, "client: waits for ever"),
       (.pendingRequestForgetsWhoWaits, "code within 1: waits for ever"),
       (.pendingRequestWaitsForWhatIsKnown, "code within 1: waits for ever"),

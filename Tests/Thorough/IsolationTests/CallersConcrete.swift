@@ -1,7 +1,7 @@
 import Puredux
 
-// Callers with nothing generic about them, written out for some states: other paths through the optimizer
-// than those of generic callers.
+// Callers without generics, written out for some states: they take other paths through the optimizer than generic
+// callers.
 
 @MainActor func askSix(on executor: StoreExecutor, _ sheet: Sheet) async {
   let root = RootStore<Words6, Int>(initialState: Words6(), options: StoreOptions(executor: executor)) { state, _ in
@@ -416,7 +416,7 @@ let askEightInClosure: @MainActor @Sendable (StoreExecutor, Sheet) async -> Void
   await elsewhere()
 }
 
-/// Small and generic: inlined into its caller, or specialized.
+/// Small and generic, so that it is inlined into its caller, or specialized.
 @MainActor func ask<State: Sendable>(_ scene: Scene<State>, _ sheet: Sheet) async {
   sheet.enter("RootStore.state", await scene.root.state)
   await elsewhere()

@@ -1,8 +1,7 @@
 import Puredux
 import PureduxTestSupport
 
-// From methods of an actor. The same calls stand in four files:
-// the compiler treats them differently by who makes them.
+// Calls from methods of an actor. Four files make the same calls: the compiler treats them differently by their caller.
 
 extension Caller {
   func use<State: Sendable>(
@@ -44,7 +43,7 @@ extension Caller {
     await elsewhere()
   }
 
-  /// Asks a store that gives no state and takes no action, or not this one.
+  /// Makes calls that this store must refuse.
   func refuse<State: Sendable>(
     _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, sending action: Int, _ sheet: SheetOf
   ) async {

@@ -1,8 +1,8 @@
 import Puredux
 import PureduxTestSupport
 
-// From functions that are given their isolation. The same calls stand in four files:
-// the compiler treats them differently by who makes them.
+// Calls from functions with an isolation parameter. Four files make the same calls: the compiler treats them
+// differently by their caller.
 
 func useIsolated<State: Sendable>(
   _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, _ sheet: SheetOf,
@@ -44,7 +44,7 @@ func useIsolated<State: Sendable>(
   await elsewhere()
 }
 
-/// Asks a store that gives no state and takes no action, or not this one.
+/// Makes calls that this store must refuse.
 func refuseIsolated<State: Sendable>(
   _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, sending action: Int, _ sheet: SheetOf,
   isolation: isolated (any Actor)? = #isolation

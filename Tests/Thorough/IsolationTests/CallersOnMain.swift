@@ -1,8 +1,8 @@
 import Puredux
 import PureduxTestSupport
 
-// From functions of the main actor. The same calls stand in four files:
-// the compiler treats them differently by who makes them.
+// Calls from functions of the main actor. Four files make the same calls: the compiler treats them differently by their
+// caller.
 
 @MainActor func useOnMain<State: Sendable>(
   _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, _ sheet: SheetOf
@@ -43,7 +43,7 @@ import PureduxTestSupport
   await elsewhere()
 }
 
-/// Asks a store that gives no state and takes no action, or not this one.
+/// Makes calls that this store must refuse.
 @MainActor func refuseOnMain<State: Sendable>(
   _ store: some StoreType<State, Int>, _ scene: Scene<some Sendable>, sending action: Int, _ sheet: SheetOf
 ) async {

@@ -2,13 +2,13 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// A caller never leaves its actor: after each call to a store, and in a body that a store calls, code runs where the
-/// caller does.
+/// A caller never leaves its actor: after each call to a store, and in a body that a store calls, code runs on the
+/// caller's actor.
 ///
-/// The compiler sees to that in ways that depend on sizes, inlining and specialization, and has been wrong about it,
-/// most of all in release builds: run these tests there, too.
+/// The compiler ensures this in ways that depend on sizes, inlining and specialization. It has had bugs in it, mostly
+/// in release builds: run these tests there, too.
 @Suite(.timeLimit(.minutes(15))) struct IsolationTests {
-  /// Calls that are specialized for their state.
+  /// Calls that are specialized for the type of their state.
   struct Specialized: Sendable, CustomTestStringConvertible {
     let testDescription: String
     let run: @MainActor @Sendable (StoreExecutor, Sheet) async -> Void
@@ -85,7 +85,7 @@ import Testing
     Concrete("an existential, nothing generic") { await $2.askExistential(on: $0, $1) },
   ]
 
-  @MainActor @Test func `where code runs can be told`() async {
+  @MainActor @Test func `the actor that code runs on can be detected`() async {
     let resident = Resident()
     #expect(MainQueue.isCurrent && !resident.executor.isCurrent)
     await resident.expectHere()
@@ -133,7 +133,6 @@ import Testing
     await visit(sample)
   }
 
-  /// An actor on the thread pool can only be asked in a way that ends the process.
   @Test func `code in an actor on the thread pool stays there`() async {
     await #expect(processExitsWith: .success) {
       for ground in Ground.allCases {
@@ -147,7 +146,7 @@ import Testing
     }
   }
 
-  /// Each call waits for an executor that is let go by its own caller's actor: when the caller has left that free.
+  /// The caller's actor itself releases the executor that each call waits for, so it must be free meanwhile.
   @MainActor @Test func `code on the main actor comes back there from a long wait`() async {
     let held = HeldExecutor()
     let scene = Scene(Words8(), on: .serial(held))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Puredux
 
-/// Where code runs that is on the main actor. Not a thread: on Linux the main queue has none of its own.
+/// Detects whether code runs on the main actor. Threads do not tell: on Linux the main queue has none of its own.
 enum MainQueue {
   private static let key: DispatchSpecificKey<Void> = {
     let key = DispatchSpecificKey<Void>()
@@ -16,7 +16,7 @@ enum MainQueue {
   static var isCurrent: Bool { DispatchQueue.getSpecific(key: key) != nil }
 }
 
-/// What is written down of where a caller was after each of its calls.
+/// Records, after each call, whether the caller is on its actor.
 final class Sheet: Sendable {
   private let isHome: @Sendable () -> Bool
   private let caller: String
@@ -33,7 +33,7 @@ final class Sheet: Sendable {
 
   /// The calls after which the caller was not on its actor.
   var strays: [String] { strayed.all }
-  /// The calls that did not answer as they should: of which nothing is tested.
+  /// The calls with an unexpected result, whose checks are void.
   var mistakes: [String] { wrong.all }
   var count: Int { lines.load(ordering: .relaxed) }
 
@@ -57,7 +57,7 @@ final class Sheet: Sendable {
   func of(_ caller: String) -> SheetOf { SheetOf(sheet: self, store: caller) }
 }
 
-/// A sheet for what one store is asked.
+/// A sheet for the calls to one store.
 struct SheetOf: Sendable {
   let sheet: Sheet
   let store: String
@@ -66,24 +66,24 @@ struct SheetOf: Sendable {
   @inline(never) func note(_ call: String) { sheet.note("\(store).\(call)") }
 }
 
-/// Takes the caller off its actor, and so back to it: that what one call did to it is not held against the next.
+/// Takes the caller off its actor and back, so that an effect of one call is not attributed to the next.
 @inline(never) @concurrent
 func elsewhere() async { visits.add(1, ordering: .relaxed) }
 private let visits = Atomic(0)
 
 // MARK: Actors
 
-/// Calls everything that is async, from methods that its conformers have by extension.
+/// Makes all async calls, from methods in extensions of the protocol.
 protocol Caller: Actor {}
 
-/// An actor that can be asked whether one is on it.
+/// An actor that can be asked whether the current code runs on it.
 actor Resident: Caller {
   let executor = HeldExecutor()
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.asUnownedSerialExecutor() }
   nonisolated var sheet: Sheet { Sheet("") { [executor] in executor.isCurrent } }
 }
 
-/// An actor on the thread pool. It can only be asked in a way that ends the process.
+/// An actor on the thread pool. The only way to ask whether code runs on it ends the process if it does not.
 actor Inhabitant: Caller {
   nonisolated var sheet: Sheet {
     Sheet("") {
@@ -119,7 +119,7 @@ struct Large: Shape { var a = Words8() }
 struct Shapes: Sendable { var a: any Shape = Small(), b: any Shape = Large() }
 struct Three<Part: Sendable>: Sendable { var a: Part, b: Part, c: Part }
 
-/// A state, with nothing known about it: what is called with one is generic code.
+/// A state of unknown type, so that calls with it are generic code.
 protocol Sample: Sendable {
   associatedtype State: Sendable
   var state: State { get }
@@ -154,9 +154,9 @@ enum Samples {
 
 // MARK: Stores
 
-/// Where a tree runs, as seen by its caller.
 enum Ground: CaseIterable, Sendable {
-  /// On an executor of its own, on the main actor, on one that is brought, on the caller's own where that has one.
+  /// `brought` is an executor that the caller brings; `callers` is the caller's own, or the main actor's if it has
+  /// none.
   case own, mainActor, brought, callers
 
   func executor(of caller: HeldExecutor? = nil) -> StoreExecutor {
@@ -169,23 +169,22 @@ enum Ground: CaseIterable, Sendable {
   }
 }
 
-/// Stores of every kind over one and the same state.
 struct Scene<State: Sendable>: Sendable {
   let state: State
   let executor: StoreExecutor
   let root: RootStore<State, Int>
   let child: StateStore<State, Int>
   let grandchild: StateStore<State, Int>
-  /// Its state is larger by a word.
+  /// Its state is one word larger.
   let pair: StateStore<(State, Int), Int>
   let scope: Store<State, Int>
   let part: Store<Int, Int>
   let optional: Store<State, Int>
   let selected: Store<State, Int>
   let projection: Store<State, Int>
-  /// Its optional scope has no state.
+  /// An optional scope without a state.
   let absent: Store<State, Int>
-  /// With middleware, which stops what is negative, and a history.
+  /// With a history, and middleware that rejects negative actions.
   let attended: RootStore<State, Int>
   let attendedChild: StateStore<State, Int>
   let history = History<State, Int>(limit: 4)
@@ -212,7 +211,6 @@ struct Scene<State: Sendable>: Sendable {
       initialState: 0, stateMapping: { state, _ in state }, reducer: { $0 += $1 })
   }
 
-  /// Actions as one task may have them for another.
   var actions: AsyncStream<Int> {
     AsyncStream { continuation in
       continuation.yield(1)
@@ -221,7 +219,6 @@ struct Scene<State: Sendable>: Sendable {
     }
   }
 
-  /// What a store did.
   func entries() async -> [History<State, Int>.Entry] {
     _ = try? await attended.send(1)
     return history.entries

@@ -4,8 +4,7 @@ import Testing
 
 @testable import Puredux
 
-/// Stores, parts, scopes and projections can be nested to the greatest level, also in a debug build and under the
-/// sanitizers.
+/// Stores, parts, scopes and projections can be nested up to the limit, also in a debug build and under sanitizers.
 @Suite(.timeLimit(.minutes(15))) struct DepthTests {
   static let greatest = AnySource.greatestLevel
 
@@ -31,7 +30,8 @@ import Testing
       }, history: isAttended ? History(limit: 1) : nil, reducer: { $0 += $1 })
   }
 
-  /// - Parameter isAttended: Whether the first has a history, so that the actions of every store below it pass stages.
+  /// - Parameter isAttended: Whether the topmost child has a history, so that the actions of every store below it pass
+  ///   through stages.
   private func descendant(of root: RootStore<Wide, Int>, depth: Int, isAttended: Bool = false) -> StateStore<Wide, Int>
   {
     (1..<depth).reduce(child(of: root, isAttended: isAttended)) { last, _ in child(of: last) }
@@ -61,12 +61,12 @@ import Testing
     store.dispatch(1)
     try await store.send(1)
     #expect(await root.state.count == 2)
-    // The sum of what all of them own is composed in the loop that reads it.
+    // The sum of all levels' own states is composed in the loop that reads it.
     #expect(await store.state.count == 2 * (Self.greatest + 1))
   }
 
   @Test(arguments: [false, true])
-  func `an action passes children of a part, one below the other`(isAttended: Bool) async throws {
+  func `an action passes children of parts, one below the other`(isAttended: Bool) async throws {
     let root = RootStore<Wide, Int>(initialState: Wide(), history: isAttended ? History(limit: 1) : nil) {
       $0.count += $1
     }
@@ -76,12 +76,12 @@ import Testing
     #expect(await lowest.state.count == Self.greatest + 1)
   }
 
-  @Test func `children of a part, one below the other, are followed, whether or not the part changes`() async throws {
+  @Test func `children of parts, one below the other, are followed, whether or not the part changes`() async throws {
     let root = RootStore<Wide, Int>(initialState: Wide()) { $0.count += $1 }
     var stores = [equalChild(ofPartOf: root)]
     while stores.count < Self.greatest { stores.append(equalChild(ofPartOf: stores[stores.count - 1])) }
     let followed = [0, 1, 63, 64, 65, stores.count - 1].map { stores[$0].states() as StateSequence }
-    // All parts stay equal, and then all change.
+    // First all parts stay equal, then all change.
     try await stores[stores.count - 1].send(0)
     try await stores[stores.count - 1].send(1)
     for states in followed { #expect(await states.collect(3).map(\.count) == [0, 0, 1]) }
@@ -89,9 +89,9 @@ import Testing
 
   enum Beginning: CaseIterable { case states, effect, interceptor }
 
-  /// Each begins to follow what nobody followed before.
+  /// Begins to follow where nothing was followed before.
   @Test(arguments: Beginning.allCases)
-  func `who begins to follow far down has each state above computed once for each level at most`(
+  func `beginning to follow far down computes each state above at most once for each level`(
     beginning: Beginning
   ) async throws {
     let depth = Self.greatest - 1
@@ -112,7 +112,7 @@ import Testing
       return store
     }
     #expect(count <= depth * depth)
-    // The part stays equal, and then it changes.
+    // First the part stays equal, then it changes.
     for action in [0, 1] {
       #expect(try await meter.count { try await store.send(action) }.count <= depth * depth)
     }
@@ -145,7 +145,7 @@ import Testing
       }, interceptors: Interceptor(combining: interceptors), reducer: { $0 += $1 })
   }
 
-  /// A child that shows what its parent's part is.
+  /// A child whose state is that of its parent's part.
   private func equalChild(ofPartOf parent: some StoreParent<Wide, Int>) -> StateStore<Wide, Int> {
     parent.part { $0.count }.childStore(
       initialState: 0,
@@ -178,7 +178,7 @@ import Testing
     #expect(await root.statistics.subscriptions == 1)
   }
 
-  @Test func `an optional scope far down is missing where one above it is`() async throws {
+  @Test func `an optional scope far down has no state if one above it has none`() async throws {
     let root = makeRoot()
     let optional = scopeOfScopes(of: root, depth: Self.greatest - 1, isSelected: false)
       .scope(toOptional: { $0.count > 0 ? $0 : nil })
@@ -219,7 +219,7 @@ import Testing
     #expect(store.dispatch(1) == .terminated)
   }
 
-  @Test func `a chain of all levels is let go of by the last who follows it`() async throws {
+  @Test func `a chain of all levels is released by its last subscriber`() async throws {
     let root = makeRoot()
     let store = descendant(of: root, depth: Self.greatest)
     do { _ = store.states() }
@@ -228,7 +228,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `a chain of all levels goes with its last proxy`(isAttended: Bool) async throws {
+  func `a chain of all levels is released with its last proxy`(isAttended: Bool) async throws {
     let gone: Gate
     do {
       let (proxy, states): (Store<Wide, Int>, AsyncStream<Wide>)
@@ -244,11 +244,11 @@ import Testing
       #expect(proxy.dispatch(1) == .terminated)
       withExtendedLifetime(states) {}
     }
-    // The release may be another thread's, which is in the middle of one.
+    // Another thread may be in the middle of the release.
     await gone.wait()
   }
 
-  @Test func `projections of projections of all levels go with the last`() async throws {
+  @Test func `projections of projections of all levels are released with the last`() async throws {
     let root = makeRoot()
     do {
       let projection = (0..<Self.greatest).reduce(root.store()) { last, _ in
@@ -260,7 +260,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `scopes of scopes of all levels go with the last`(isSelected: Bool) async throws {
+  func `scopes of scopes of all levels are released with the last`(isSelected: Bool) async throws {
     let root = makeRoot()
     var scope: Store<Wide, Int>? = scopeOfScopes(of: root, depth: Self.greatest, isSelected: isSelected)
     #expect(scope?.dispatch(1) == .enqueued)
@@ -268,9 +268,9 @@ import Testing
     #expect(await root.state.count == 1)
   }
 
-  // MARK: Beyond
+  // MARK: Beyond the limit
 
-  @Test func `a store that is too deep is refused by name, and shows what it would have shown first`() async throws {
+  @Test func `a store that is too deep refuses calls, and keeps its first state`() async throws {
     let root = makeRoot()
     let lowest = descendant(of: root, depth: Self.greatest)
     try await lowest.send(1)
@@ -291,7 +291,7 @@ import Testing
     #expect(await beyond.state.count == Self.greatest + 1)
   }
 
-  @Test func `stores below one that is too deep are as many as one likes, and all are let go of`() async throws {
+  @Test func `any number of stores below one that is too deep are released`() async throws {
     let gone: Gate
     do {
       let token = Token()
@@ -304,7 +304,7 @@ import Testing
       do {
         var last = descendant(of: root, depth: Self.greatest)
         for _ in 0..<10_000 { last = child(of: last) }
-        // The others are gone, and their releases have taken their turns.
+        // The intermediate stores are gone, and their releases have taken their turns.
         #expect(await last.state.count == 3)
         #expect(last.dispatch(1) == .tooDeep)
         #expect(tree.childCount == Self.greatest + 1)
@@ -317,7 +317,7 @@ import Testing
     await gone.wait()
   }
 
-  @Test func `an anchor of a store that is too deep has children made when the store is gone`() async throws {
+  @Test func `an anchor of a store that is too deep makes children after the store is gone`() async throws {
     let root = makeRoot()
     root.dispatch(2)
     let anchor = child(of: descendant(of: root, depth: Self.greatest)).anchor
@@ -326,7 +326,7 @@ import Testing
     #expect(await beyond.state.count == 2)
   }
 
-  @Test func `nothing that a store was made with is called where it is too deep`() async throws {
+  @Test func `a store that is too deep calls none of its closures`() async throws {
     let root = makeRoot()
     let lowest = descendant(of: root, depth: Self.greatest)
     let calls = Atomic(0)
@@ -358,7 +358,7 @@ import Testing
     #expect(calls.load(ordering: .relaxed) == 0)
   }
 
-  @Test func `a store that is too deep keeps the last store alive that is not`() async throws {
+  @Test func `a store that is too deep keeps alive the last store above it that is not`() async throws {
     var beyond: StateStore<Wide, Int>?
     weak var root: RootStore<Wide, Int>?
     do {
@@ -373,7 +373,7 @@ import Testing
     #expect(root == nil)
   }
 
-  @Test func `scopes and projections that are too deep are refused by name`() async throws {
+  @Test func `scopes and projections that are too deep refuse calls`() async throws {
     let root = makeRoot()
     let lowest = scopeOfScopes(of: root, depth: Self.greatest, isSelected: false)
     #expect(lowest.dispatch(1) == .enqueued)

@@ -3,12 +3,10 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// Under a flood reads and sends still come through.
+/// Reads and sends complete during a flood of dispatches.
 @Suite(.timeLimit(.minutes(15)), .serialized) struct G10Floods {
-  /// The inbox is never empty, as the producers are always a thousand actions ahead; a bound to that keeps the test
-  /// small.
   @Test(arguments: Kind.allCases)
-  func `a flood comes through by itself, also when there were sends and reads before it`(kind: Kind) async throws {
+  func `a flood is committed without further calls, also after earlier sends and reads`(kind: Kind) async throws {
     let executor = HeldExecutor()
     let subject = Subject(kind, executor: .serial(executor))
     try await subject.store.send(1)
@@ -21,11 +19,12 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases, [TaskPriority.background, .medium, .high])
-  func `sends and reads of any priority come through a flood`(kind: Kind, priority: TaskPriority) async throws {
+  func `sends and reads of any priority complete during a flood`(kind: Kind, priority: TaskPriority) async throws {
     let reduced = Counter()
     let isDone = Flag()
     let subject = Subject(kind, reducing: { _ in reduced.increment() })
-    // On threads of their own: the readers shall have to do with the tree's fairness, not with that of the thread pool.
+    // On separate threads: this test is about the tree's fairness, not that of the thread pool. The producers keep up
+    // to a thousand actions in the inbox, which bounds the test's size.
     let producers = (0..<2).map { DispatchQueue(label: "producer \($0)") }
     let given = Counter()
     for producer in producers {
@@ -50,9 +49,9 @@ import Testing
     for producer in producers { producer.sync {} }
   }
 
-  /// A tree that feeds itself: every action dispatches the next one, so that its inbox is never empty.
+  /// Every action dispatches the next, so the inbox is never empty.
   @Test(arguments: Kind.allCases)
-  func `sends and reads come through a tree that never stops by itself`(kind: Kind) async throws {
+  func `sends and reads complete in a tree that never stops by itself`(kind: Kind) async throws {
     let proxies = Record<Store<Snapshot, Int>>()
     let isDone = Flag()
     let subject = Subject(

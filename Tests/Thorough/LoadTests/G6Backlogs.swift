@@ -2,7 +2,7 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// G6 with much that nobody has read.
+/// G6 with a large unread backlog.
 @Suite(.timeLimit(.minutes(15))) struct G6Backlogs {
   @Test func `a backlog of a million states is released in one go`() async throws {
     let subject = Subject(.rootActor)
@@ -15,7 +15,7 @@ import Testing
     await subject.root.shutdown()
   }
 
-  @Test func `a million references in a backlog are released in one go`() async throws {
+  @Test func `a backlog of 200,000 references is released in one go`() async throws {
     let gone = Counter()
     let root = RootStore<Counted, Int>(initialState: Counted(gone)) { state, _ in state = Counted(gone) }
     var stalled: AsyncStream<Counted>? = root.states()

@@ -4,7 +4,7 @@ import Testing
 @testable import Puredux
 
 extension Reentry {
-  /// What a subscriber saw until the end of its store.
+  /// The states that one subscriber saw until its store's end.
   struct Watch {
     let who: String
     let scenes: Task<[Scene], Never>
@@ -20,13 +20,13 @@ extension Reentry {
     }
   }
 
-  /// Plays a scenario, and checks the tree after it.
   static func play(_ ground: Ground, _ place: Place, _ operation: Operation) async {
     let stage = Stage(ground, place, operation)
     var seen: [(who: String, scenes: [Scene])] = []
     for watch in await act(on: stage) { seen.append((watch.who, await watch.scenes.value)) }
     check(seen, on: stage)
-    // The state goes with the store, though proxies are held, but for what a history keeps; the rest with them.
+    // The state is released with the store although proxies are held, unless a history keeps it. The rest is released
+    // with the proxies.
     if !stage.keepsHistory { await stage.stateGone.wait() }
     stage.clear()
     await stage.stateGone.wait()
@@ -106,7 +106,7 @@ extension Reentry {
     }
   }
 
-  /// Those who see every commit of the tree, each in a way of its own.
+  /// Subscribers that see every commit of the tree, each in a different way.
   private static func follow(on stage: Stage) -> [Watch] {
     guard let world = stage.root?.store() else { return [] }
     var watches = [
@@ -156,7 +156,7 @@ extension Reentry {
             return Memo(count: scene.root.count, cargo: stage.cargo(of: .memoryDeinit))
           }) as StateSequence),
     ]
-    // Its states would go where it reads them.
+    // The states would be released where this subscriber reads them.
     if !stage.place.isCargoOfState { watches.append(Watch("root", world.states().map { $0.scene })) }
     return watches
   }
@@ -205,7 +205,7 @@ extension Reentry {
       })
   }
 
-  /// A drain, a send and a read, all of which wait on the executor.
+  /// Enqueues a drain, a send and a read on the held executor.
   private static func giveJobs(to stage: Stage) async {
     stage.manual.hold()
     stage.arm(true)
@@ -249,7 +249,7 @@ extension Reentry {
     }
   }
 
-  /// Ends the tree, if no operation has. Nobody holds a store of it after that.
+  /// Ends the tree, unless an operation has. Afterwards nobody holds a store of it.
   private static func end(_ stage: Stage, _ observing: Subscription) async {
     if stage.place == .observer { await stage.passed.wait() }
     observing.cancel()
@@ -259,7 +259,7 @@ extension Reentry {
     await stage.untilTurnsEnded()
     await stage.untilOperationsEnded()
     stage.manual.whenGivenJob(nil)
-    // What it held goes outside the lock.
+    // The contents are released outside the lock.
     let cast = stage.cast.withLock { cast in
       defer {
         (cast.root, cast.child, cast.grandchild, cast.other) = (nil, nil, nil, nil)
@@ -272,11 +272,11 @@ extension Reentry {
     await cast.other?.shutdown()
   }
 
-  // MARK: What came of it
+  // MARK: Checks
 
   private static func check(_ seen: [(who: String, scenes: [Scene])], on stage: Stage) {
-    // A key path has to be compared, and not to be hashed.
-    #expect(stage.turns > 0 || stage.place == .indexHash, "nobody came by the place")
+    // A key path must be compared, but need not be hashed.
+    #expect(stage.turns > 0 || stage.place == .indexHash, "the place was never reached")
     let all = seen[0].scenes.last?.root ?? []
     #expect(Set(all).count == all.count, "twice in \(all)")
     #expect(Set(all) == Set(stage.accepted.all), "committed \(all), accepted \(stage.accepted.all)")
@@ -314,7 +314,7 @@ extension Reentry {
     }
   }
 
-  /// Follows a store by a task on an executor of the user's own, which the tree hands each state that it waits for.
+  /// Follows a store in a task on the user's own executor. The tree hands each state to the waiting task.
   private static func consume(on stage: Stage) async -> Watch {
     let executor = stage.consumerExecutor
     executor.whenGivenJob { if stage.isCommitting { stage.pass(.consumerExecutor) } }
@@ -325,7 +325,7 @@ extension Reentry {
       return await states.collect()
     }
     await isFollowing.wait()
-    // Once it has its first element it waits for the next.
+    // Once it has its first element, it waits for the next.
     _ = try? await stage.proxy(0).state
     await executor.untilIdle()
     return Watch("consumer", scenes)

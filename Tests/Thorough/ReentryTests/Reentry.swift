@@ -1,15 +1,14 @@
 import Puredux
 import PureduxTestSupport
 
-/// What the user's code does to a tree that is calling it: in every place where it is called, everything that the
-/// public face offers.
+/// Calls from the user's code to the tree that is calling it: every public operation, in every place where user code is
+/// called.
 enum Reentry {
   /// Where a tree runs.
   enum Ground: CaseIterable, Sendable {
     case mainActor, own, held, manual
   }
 
-  /// Where a tree calls the user's code.
   enum Place: CaseIterable, Sendable {
     case rootReducer, secondReducer, childReducer, recordedReducer
     case middlewareBefore, middlewareAfter, childMiddleware
@@ -21,7 +20,7 @@ enum Reentry {
     case interceptorCaptureDeinit, reducerCaptureDeinit, observerCaptureDeinit
     case treeExecutor, consumerExecutor
 
-    /// Whether it is called on the tree's executor.
+    /// Whether the code is called on the tree's executor.
     var isOnExecutor: Bool {
       switch self {
       case .interceptorBody, .observer, .observerCaptureDeinit, .treeExecutor: false
@@ -29,14 +28,13 @@ enum Reentry {
       }
     }
 
-    /// Whether the object that goes there came with the root's state.
+    /// Whether the object released there belonged to the root's state.
     var isCargoOfState: Bool { self == .stateDeinit || self == .bufferDeinit || self == .historyDeinit }
 
-    /// An executor of the user's own is what only that ground has.
+    /// Only the manual ground has an executor of the user's own.
     func isFound(on ground: Ground) -> Bool { self != .treeExecutor || ground == .manual }
   }
 
-  /// What is done there.
   enum Operation: CaseIterable, Sendable {
     case dispatch, send, sendReading, state, statistics
     case subscribe, next, observe, intercept, scopes, history
@@ -47,17 +45,16 @@ enum Reentry {
     /// Whether the child's sequences may end before the tree's.
     var endsChild: Bool { self == .dropChild || self == .shutDownChild || self == .dropRoot }
 
-    /// Only that ground's jobs can be run by hand.
+    /// Only the manual ground's jobs can be run by hand.
     func isPossible(on ground: Ground) -> Bool { self != .runJobs || ground == .manual }
   }
 
-  /// An action, with what goes when it goes.
+  /// An action, with an object that is released with it.
   struct Deed: Sendable {
     let id: Int
     var cargo: Passenger?
   }
 
-  /// The root's state.
   struct World: Sendable {
     var trace: [Int] = []
     var cargo: Passenger?
@@ -66,7 +63,7 @@ enum Reentry {
 
     var scene: Scene { Scene(root: trace) }
 
-    /// Two properties that call the user's code.
+    /// This property and the next call the user's code.
     var askedScene: Scene {
       stage.pass(.keyPathGetter)
       return scene
@@ -79,13 +76,13 @@ enum Reentry {
     subscript(index: Index) -> Scene { scene }
   }
 
-  /// What every store of the tree shows: the actions that the root and the children on its path have reduced.
+  /// The state of every store of the tree: the actions that the root and the children on its path have reduced.
   struct Scene: Sendable, Equatable {
     var root: [Int]
     var locals: [[Int]] = []
   }
 
-  /// Calls the user's code to be compared.
+  /// Calls the user's code when it is compared.
   struct ComparedScene: Sendable, Equatable {
     let scene: Scene
     let stage: Stage
@@ -97,7 +94,7 @@ enum Reentry {
     }
   }
 
-  /// Calls the user's code to be looked up.
+  /// Calls the user's code when it is looked up.
   struct Index: Sendable, Hashable {
     let stage: Stage
 
@@ -111,14 +108,14 @@ enum Reentry {
     }
   }
 
-  /// What a duplicate filter remembers.
+  /// The value that a duplicate filter remembers.
   struct Memo: Sendable, Equatable {
     let count: Int
     let cargo: Passenger?
     static func == (lhs: Memo, rhs: Memo) -> Bool { lhs.count == rhs.count }
   }
 
-  /// Calls the user's code when it goes.
+  /// Calls the user's code when it is released.
   final class Passenger: Sendable {
     private let stage: Stage
     private let place: Place
@@ -133,7 +130,6 @@ enum Reentry {
     deinit { stage.pass(place) }
   }
 
-  /// Opens a gate when it goes.
   final class Witness: Sendable {
     private let gate: Gate
     init(_ gate: Gate) { self.gate = gate }
@@ -141,10 +137,10 @@ enum Reentry {
     deinit { gate.open() }
   }
 
-  /// On a tree's executor, whether the tree is still there or not.
+  /// An actor on the tree's executor, even after the tree has been released.
   @safe actor Anchor {
     private nonisolated let executor: UnownedSerialExecutor
-    /// A proxy, which keeps the tree's executor.
+    /// A proxy, which keeps the executor alive.
     private nonisolated let keeper: any Sendable
 
     init(of root: RootStore<World, Deed>) {
@@ -152,7 +148,7 @@ enum Reentry {
       unsafe executor = unsafe root.unownedExecutor
     }
 
-    // SAFETY: `keeper` keeps what it refers to.
+    // SAFETY: `keeper` keeps alive the executor that this refers to.
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor }
 
     func perform(_ body: @Sendable () -> Void) { body() }

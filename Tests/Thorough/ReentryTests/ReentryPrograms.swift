@@ -3,12 +3,12 @@ import Testing
 
 @testable import Puredux
 
-/// Programs that ask a tree for something at once, in the middle of a commit: isolated to the executor that the commit
-/// runs on. What they ask waits for its turn.
+/// Programs that call a tree at once, in the middle of a commit, isolated to the executor that the commit runs on. Each
+/// call waits for its turn.
 @Suite(.timeLimit(.minutes(15))) struct ReentryPrograms {
   @Test(arguments: Way.allCases, Start.allCases)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
-  func `what a reducer sends at once is committed after its own action`(way: Way, start: Start) async throws {
+  func `an action that a reducer sends at once is committed after its own`(way: Way, start: Start) async throws {
     let user = User(way)
     let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) {
       trace, action in
@@ -27,7 +27,7 @@ import Testing
 
   @Test(arguments: Way.allCases, Start.allCases)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
-  func `what a state mapping sends at once is published after its own state`(way: Way, start: Start) async throws {
+  func `an action that a state mapping sends at once is published after its own`(way: Way, start: Start) async throws {
     let user = User(way)
     let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) { $0.append($1) }
     user.holds(root)
@@ -47,7 +47,7 @@ import Testing
 
   @Test(arguments: Way.allCases, Start.allCases)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
-  func `what a scope sends at once is published after its own state`(way: Way, start: Start) async throws {
+  func `an action that a scope sends at once is published after its own`(way: Way, start: Start) async throws {
     let user = User(way)
     let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) { $0.append($1) }
     user.holds(root)
@@ -66,7 +66,7 @@ import Testing
 
   @Test(arguments: Way.allCases, Start.allCases)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
-  func `what middleware sends at once is handled after its own action`(way: Way, start: Start) async throws {
+  func `an action that middleware sends at once is handled after its own`(way: Way, start: Start) async throws {
     let user = User(way)
     let history = History<[Int], Int>(limit: 10)
     let sending = Middleware<[Int], Int> { action, context, next in
@@ -132,7 +132,7 @@ import Testing
 
   @Test(arguments: Way.allCases, Start.allCases)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
-  func `what a reducer sends at once keeps its order`(way: Way, start: Start) async throws {
+  func `actions that a reducer sends at once keep their order`(way: Way, start: Start) async throws {
     for _ in 0..<20 {
       let user = User(way)
       let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: user.executor)) {
@@ -154,7 +154,7 @@ import Testing
 
   @Test(arguments: Way.allCases, Start.allCases)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
-  func `what a reducer sends at once is committed though its tree is shut down right after`(
+  func `an action that a reducer sends at once is committed despite a shutdown right after`(
     way: Way, start: Start
   ) async throws {
     let user = User(way)
@@ -174,7 +174,7 @@ import Testing
   }
 
   @Test @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
-  func `what is sent at once to a child is committed though that is let go of right after`() async throws {
+  func `an action sent at once to a child is committed though the child is released right after`() async throws {
     let children = LockedValue<[StateStore<Int, Int>]>([])
     let sent = LockedValue<[Task<Int, any Error>]>([])
     let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: .mainActor)) { trace, action in
@@ -195,14 +195,14 @@ import Testing
     await root.shutdown()
   }
 
-  /// Where the elements lie. Nobody looks at them.
+  /// The address of the elements, which are not read.
   private func place(of array: [Int]) -> Int {
     unsafe array.withUnsafeBufferPointer { Int(bitPattern: $0.baseAddress) }
   }
 
-  /// As every `reading:` closure: nobody holds the state meanwhile, so that no reducer copies it.
+  /// As with every `reading:` closure, nothing else holds the state meanwhile, so no reducer copies it.
   @Test @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
-  func `what is sent at once reads the state in its place`() async throws {
+  func `a send at once reads the state in place`() async throws {
     let places = Record<Int>()
     let tasks = LockedValue<[Task<Void, any Error>]>([])
     let proxies = Record<Store<[Int], Int>>()
@@ -225,7 +225,7 @@ import Testing
 
   @Test(arguments: Way.allCases, Start.allCases)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
-  func `a reducer may shut its own tree down at once, and what it dispatched before is committed`(
+  func `a reducer may shut its own tree down at once, and actions dispatched before are committed`(
     way: Way, start: Start
   ) async throws {
     let user = User(way)
@@ -243,9 +243,9 @@ import Testing
     #expect(root.dispatch(3) == .terminated)
   }
 
-  /// The drain that a dispatch has ordered waits behind a send. The send does first what was dispatched, and that has
-  /// the executor run what waits, when there is something for a drain to do.
-  @Test func `a drain that is run inside a commit leaves that alone`() async throws {
+  /// The drain that a dispatch has scheduled waits after a send. The send first performs the dispatched action, whose
+  /// reducer makes the executor run the waiting drain while there is work for it.
+  @Test func `a drain that is run inside a commit does not disturb it`() async throws {
     let executor = ManualExecutor(isStepByStep: false)
     let proxies = Record<Store<[Int], Int>>()
     let root = RootStore<[Int], Int>(initialState: [], options: StoreOptions(executor: .serial(executor))) {
@@ -300,12 +300,12 @@ import Testing
     await root.shutdown()
   }
 
-  /// How a program gets to the executor that its tree runs on.
+  /// How a program reaches the executor of its tree.
   enum Way: CaseIterable, Sendable {
     case mainActor, own, serial
   }
 
-  /// Whether the first commit is made by a drain or by a visitor.
+  /// Whether a drain or a visitor makes the first commit.
   enum Start: CaseIterable, Sendable {
     case dispatch, send
 
@@ -317,7 +317,7 @@ import Testing
     }
   }
 
-  /// Asks a tree for something by tasks that run at once, and notes what they saw.
+  /// Calls a tree from tasks that run at once, and records the states that they saw.
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
   final class User: Sendable {
     private struct Weakly: Sendable {
@@ -385,7 +385,7 @@ import Testing
       tasks.withLock { $0.append(task) }
     }
 
-    /// What the tasks saw, in the order in which they were made.
+    /// The states that the tasks saw, in the order in which the tasks were made.
     func untilDone() async -> [[Int]] {
       var seen: [[Int]] = []
       var done = 0

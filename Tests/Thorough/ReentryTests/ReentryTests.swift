@@ -1,12 +1,12 @@
 import Puredux
 import Testing
 
-/// A tree stays whole whatever the user's code does to it where the tree calls it: what was accepted is committed once,
-/// in an order that keeps that of each caller and that everybody sees; nothing stands still, and nothing stays alive.
+/// A tree stays consistent whatever the user's code does in a call from it. Accepted actions are committed once, in an
+/// order that everybody sees and that keeps each caller's order. Nothing deadlocks, and nothing leaks.
 @Suite(.timeLimit(.minutes(15)), .serialized) struct ReentryTests {
   @Test(arguments: Reentry.Scenario.all)
   @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
-  func `a tree stays whole whatever is asked of it in any place where it calls`(scenario: Reentry.Scenario) async {
+  func `a tree stays consistent whatever code that it calls does, in any place`(scenario: Reentry.Scenario) async {
     await Reentry.play(scenario.ground, scenario.place, scenario.operation)
   }
 }
@@ -19,8 +19,8 @@ extension Reentry {
 
     var testDescription: String { "\(operation) in \(place) on \(ground)" }
 
-    /// Every operation in every place, each pair on one of the grounds in turn, so that every place and every operation
-    /// is met on all of them.
+    /// Every pair of an operation and a place, each on one of the grounds in turn, so that every place and every
+    /// operation meets all of them.
     static let all: [Scenario] = Place.allCases.enumerated().flatMap { number, place in
       Operation.allCases.enumerated().compactMap { turn, operation in
         let grounds = Ground.allCases.filter { place.isFound(on: $0) && operation.isPossible(on: $0) }

@@ -5,26 +5,26 @@ import Testing
 @testable import Puredux
 
 extension Reentry {
-  /// What a scenario has beside its tree: who is who, what was asked, and what came of it.
+  /// A scenario's surroundings: the user's objects, the calls made, and their outcomes.
   final class Stage: Sendable {
-    /// Whom the user holds. Operations may let go of them.
+    /// The objects that the user holds. Operations may release them.
     struct Cast: Sendable {
       var root: RootStore<World, Deed>?
       var child: StateStore<Scene, Deed>?
       var grandchild: StateStore<Scene, Deed>?
       var other: RootStore<[Int], Int>?
-      /// Of the root, the child and the grandchild.
+      /// Proxies of the root, the child and the grandchild.
       var proxies: [Store<Scene, Deed>] = []
       var anchor: Anchor?
       var history: History<World, Deed>?
-      /// Subscribed, and not read.
+      /// Sequences that are subscribed, and not read.
       var sequences: [StateSequence<Scene>] = []
       var subscriptions: [Subscription] = []
       var isArmed = false
       var turns = 0
     }
 
-    /// What somebody saw of the root's actions.
+    /// A trace of the root's actions that some reader saw, with the checks that apply to it.
     struct Moment: Sendable {
       let who: String
       let trace: [Int]
@@ -36,10 +36,9 @@ extension Reentry {
     let ground: Ground
     let place: Place
     let operation: Operation
-    /// The tree's executor on the ground of that name.
     let manual = ManualExecutor(isStepByStep: false)
     let held = HeldExecutor()
-    /// A consumer's. Held here until all is over, as a task does not keep the executor that it prefers.
+    /// A consumer's executor. It is held until the end, because a task does not retain the executor that it prefers.
     let consumerExecutor = ManualExecutor(forTasks: true)
 
     let cast = LockedValue(Cast())
@@ -51,14 +50,14 @@ extension Reentry {
     private let performer = LockedValue<ObjectIdentifier?>(nil)
     private let tasks = LockedValue<[Task<Void, Never>]>([])
 
-    /// What the tree took, and on which level it was given.
+    /// The accepted actions, and the level of the store that each was given to.
     let accepted = Record<Int>()
     let levels = LockedValue<[Int: Int]>([:])
-    /// What was asked in this order.
+    /// Lists of actions that must be committed in this order.
     let orders = Record<[Int]>()
     let moments = Record<Moment>()
     let statistics = Record<StoreStatistics>()
-    /// How many commits the tree had counted in the end.
+    /// The tree's final count of commits.
     let commits = Record<Int>()
     let intercepted = Record<Int>()
 
@@ -78,7 +77,7 @@ extension Reentry {
     }
 
     var keepsHistory: Bool { place == .recordedReducer || place == .historyDeinit || operation == .history }
-    /// One where what goes would be kept by it.
+    /// A limit of one if the history would otherwise keep the released objects.
     var historyLimit: Int { place.isCargoOfState || place == .actionDeinit ? 1 : 100 }
     var turns: Int { cast.withLock { $0.turns } }
     var root: RootStore<World, Deed>? { cast.withLock { $0.root } }
@@ -86,9 +85,9 @@ extension Reentry {
     func proxy(_ level: Int) -> Store<Scene, Deed> { cast.withLock { $0.proxies[level] } }
     func cargo(of place: Place) -> Passenger? { place == self.place ? Passenger(self, place) : nil }
 
-    /// Lets go of everything but what is to be checked.
+    /// Releases everything except the records that are to be checked.
     func clear() {
-      // Returned to go outside the lock.
+      // Returned, so that the contents are released outside the lock.
       _ = cast.withLock { cast -> Cast in
         defer { cast = Cast() }
         return cast
@@ -99,8 +98,8 @@ extension Reentry {
 
     // MARK: The place
 
-    /// The user's code, called in a place: does the operation where that is the scenario's, twice at most. What it asks
-    /// there comes after the action that is being committed.
+    /// The user's code, called in a place. It performs the operation if this is the scenario's place, at most twice.
+    /// Actions given there come after the action that is being committed.
     func pass(_ place: Place, during id: Int? = nil) {
       guard place == self.place else { return }
       let turn: Int? = cast.withLock { cast in
@@ -115,12 +114,12 @@ extension Reentry {
       turnEnds[turn - 1].open()
     }
 
-    /// Once it is not armed any more: returns when no operation is under way in another thread.
+    /// Called once the stage is disarmed: returns when no other thread is still in an operation.
     func untilTurnsEnded() async {
       for end in turnEnds.prefix(turns) { await end.wait() }
     }
 
-    /// Notes which thread commits, for code that is called on others as well.
+    /// Records the committing thread, for code that is also called on other threads.
     func committing(_ body: () -> Void) {
       let before = performer.withLock { performer in
         defer { performer = ObjectIdentifier(Thread.current) }
@@ -132,7 +131,7 @@ extension Reentry {
 
     var isCommitting: Bool { performer.withLock { $0 } == ObjectIdentifier(Thread.current) }
 
-    // MARK: Asking
+    // MARK: Calls
 
     func dispatch(_ id: Int, to level: Int, with cargo: Passenger? = nil) {
       levels.withLock { $0[id] = level }
@@ -165,7 +164,7 @@ extension Reentry {
 
     func isAccepted(_ id: Int) -> Bool { accepted.all.contains(id) }
 
-    /// Has a task run as far as it can before this returns: isolated to the tree's executor where the place is.
+    /// Runs a task as far as possible before this returns; isolated to the tree's executor if the place is on it.
     @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
     func immediately(_ body: @escaping @Sendable (isolated (any Actor)?) async -> Void) {
       let anchor = cast.withLock { $0.anchor }
@@ -179,7 +178,7 @@ extension Reentry {
       tasks.withLock { $0.append(task) }
     }
 
-    /// Waits for all tasks of the operations, and for those that they have set off.
+    /// Waits for all tasks of the operations, and for the tasks that these have started.
     func untilOperationsEnded() async {
       while true {
         let running = tasks.withLock { tasks in
@@ -212,7 +211,7 @@ extension Reentry {
         }
         dispatch(id + 5, to: 0)
         orders.add([id + 1, id + 2, id + 3, id + 4])
-        // Another task's: of it no more is said than that it comes after what was asked before.
+        // This belongs to another task, so it is only ordered after the earlier request.
         orders.add([id + 1, id + 5])
       case .sendReading:
         dispatch(id + 1, to: 0)
@@ -237,7 +236,7 @@ extension Reentry {
         dispatch(id + 1, to: 0)
       case .subscribe:
         let new: StateSequence<Scene> = proxy(2).states()
-        // What was subscribed before goes here, outside the lock.
+        // The earlier sequences are released here, outside the lock.
         _ = cast.withLock { cast in
           defer { cast.sequences = [new] }
           return cast.sequences
@@ -329,7 +328,7 @@ extension Reentry {
       }
     }
 
-    /// The reducer of the other tree gives this one an action in its turn.
+    /// Called by the other tree's reducer: sends this tree an action.
     func reduceOther(_ id: Int) {
       guard #available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *) else { return }
       if ground == .own {

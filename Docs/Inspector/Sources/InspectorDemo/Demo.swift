@@ -4,7 +4,7 @@ import Puredux
 import PureduxInspector
 import PureduxLog
 
-/// A shop: what a store, a child store, effects, a log and a directory look like in the inspector.
+/// A demo shop with a store, a child store, effects, a log and a directory.
 struct Shop: Sendable {
   struct Order: Sendable {
     enum Stage: Sendable { case ordered, packed(at: Int), failed(String) }
@@ -48,10 +48,10 @@ struct NobodyThere: Error {}
 @main struct Demo {
   static func main() async throws {
     let arguments = CommandLine.arguments.dropFirst()
-    // What the test of the pages does itself is not done here.
+    // With `--quiet`, the demo does nothing by itself: the browser test does.
     let isQuiet = arguments.contains("--quiet")
     let port = arguments.compactMap { Int($0) }.first ?? 8085
-    // Before anything is opened, which would get the number of a closed output.
+    // Before any file or connection is opened, which would get the descriptor of a closed output.
     print("http://127.0.0.1:\(port)/inspect?token=demo")
     guard fflush(nil) == 0 else { exit(1) }
 

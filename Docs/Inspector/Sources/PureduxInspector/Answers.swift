@@ -2,11 +2,11 @@ import Foundation
 import Hummingbird
 import Puredux
 
-/// What the pages are told, as JSON.
+/// The data of the pages, as JSON.
 enum Answer {
   struct Stores: Encodable {
     let stores: [Store]
-    /// How many there are for which there was no room.
+    /// The number of open stores that are not listed.
     let more: Int
   }
 
@@ -15,11 +15,11 @@ enum Answer {
     let name: String
     let opened: Int
     let ended: Int?
-    /// How many seconds the tree has not answered.
+    /// For how many seconds the tree has not answered.
     let silence: Double?
     let commits: Int
     let rejections: Int
-    /// Nil until they have been read.
+    /// Nil until the first read.
     let figures: Figures?
     let log: Log?
   }
@@ -40,7 +40,7 @@ enum Answer {
 
   struct Log: Encodable {
     let phase: String
-    /// More about the phase.
+    /// Details of the phase.
     let about: String
     let since: Int?
     let position: UInt64
@@ -89,16 +89,16 @@ enum Answer {
     let store: String
     let silence: Double?
     let state: State?
-    /// The places of the first and last commit that it may have been read after.
+    /// The positions of the first and last commit after which the state may have been read.
     let from: Int?
     let to: Int?
     let hasHistory: Bool
-    /// Where the commits of the history are in the order.
+    /// The positions of the commits in the history.
     let positions: [Int]
   }
 
   struct State: Encodable {
-    /// What the state is before any reducer, in a commit of the history; nil elsewhere.
+    /// The reducer that made the state. Nil before any reducer in the history, and elsewhere.
     var reducer: String?
     let lines: [String]
     let newLines: [Int]
@@ -119,9 +119,9 @@ enum Answer {
     let open: Int
     let failed: Int
     let closed: Int
-    /// Those that are opening or open, and those that have failed or were let go lately.
+    /// The stores that are opening or open, and those that recently failed or closed.
     let keys: [Key]
-    /// How many are opening or open, and not among the keys.
+    /// The number of opening or open stores that are not among the keys.
     let more: Int
   }
 
@@ -137,11 +137,11 @@ enum Answer {
   static func encoded(_ answer: some Encodable) -> ByteBuffer {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-    // What it is given here has nothing that it could not encode.
+    // All values can be encoded.
     let data = (try? encoder.encode(answer)) ?? Data("null".utf8)
     var buffer = ByteBuffer()
     buffer.reserveCapacity(data.count)
-    // A "<" is only within strings here: written otherwise, no text of a state is ever taken for markup.
+    // A "<" occurs only inside strings. Escaping it prevents that text of a state is parsed as markup.
     for byte in data {
       if byte == UInt8(ascii: "<") { buffer.writeString("\\u003c") } else { buffer.writeInteger(byte) }
     }
@@ -150,7 +150,7 @@ enum Answer {
 }
 
 extension Inspector {
-  /// How long a page waits for trees to answer, before it shows what was read before.
+  /// How long a page waits for trees to answer before it shows the previous values.
   private static let patience = Duration.milliseconds(250)
 
   private func read(_ entries: [WatchedStore], withStates: Bool = false) async {
@@ -193,10 +193,10 @@ extension Inspector {
   }
 }
 
-// MARK: From what is kept
+// MARK: From the recorded data
 
 extension WallTime {
-  /// In milliseconds since 1970, as browsers count.
+  /// In milliseconds since 1970, as in JavaScript.
   var milliseconds: Int { Int(since1970 / .milliseconds(1)) }
 }
 
@@ -221,7 +221,7 @@ extension Answer.Store {
 }
 
 extension Answer.Figures {
-  /// How many ids are told, those with the most effects.
+  /// The number of listed ids: those with the most effects.
   private static let idLimit = 50
 
   init(_ statistics: StoreStatistics) {
@@ -325,7 +325,7 @@ extension Answer.Directory {
     open = content.open
     failed = content.failed
     closed = content.closed
-    // What is only being made is looked for first.
+    // Opening stores come first.
     let there = content.keys.values.sorted {
       ($0.phase == .opening ? 0 : 1, $1.sequence) < ($1.phase == .opening ? 0 : 1, $0.sequence)
     }

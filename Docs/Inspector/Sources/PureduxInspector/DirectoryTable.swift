@@ -1,12 +1,12 @@
 import Puredux
 import Synchronization
 
-/// The directories that there are, each with its keys.
+/// The directories, each with its keys.
 final class DirectoryTable: Sendable {
   enum Phase: String, Sendable, Encodable { case opening, open, failed, closed }
 
   struct Key: Sendable {
-    /// Tells it from others that have the same text.
+    /// Unique, also among keys with the same text.
     let sequence: Int
     let text: String
     let phase: Phase
@@ -18,12 +18,12 @@ final class DirectoryTable: Sendable {
   struct Content: Sendable {
     var opening = 0
     var open = 0
-    /// How many could not be made, and how many were let go, since the beginning.
+    /// The total numbers of failed and closed stores.
     var failed = 0
     var closed = 0
-    /// Those that are opening or open, as far as there is room.
+    /// The keys of opening and open stores, up to the limit.
     var keys: [String: Key] = [:]
-    /// The last that have failed, or were let go.
+    /// The keys of the last failed or closed stores.
     var past = Ring<Key>(limit: 20)
   }
 
@@ -32,10 +32,10 @@ final class DirectoryTable: Sendable {
     var sequence = 0
   }
 
-  /// How many directories are kept.
+  /// The number of listed directories.
   static let directoryLimit = 100
 
-  /// How many keys are listed of each.
+  /// The number of listed keys of each directory.
   private let limit: Int
   private let state = Mutex(State())
 

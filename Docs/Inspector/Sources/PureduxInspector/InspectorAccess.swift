@@ -2,12 +2,12 @@ import Foundation
 import HTTPTypes
 import Hummingbird
 
-/// Lets nobody in without the token, and says of every answer what a browser may do with it.
+/// Requires the token, and sets security headers on every response.
 ///
-/// The token comes in `Authorization: Bearer`, in the cookie, or in `?token=`, which sets the cookie: for this site
-/// alone, and out of the reach of scripts.
+/// The token is in `Authorization: Bearer`, in the cookie, or in `?token=`, which sets the cookie. The cookie is for
+/// this site only and hidden from scripts.
 struct InspectorAccess<Context: RequestContext>: RouterMiddleware {
-  /// The path that the pages are mounted at, which the cookie is for.
+  /// The path of the pages, and of the cookie.
   let root: String
   let token: String
 
@@ -18,7 +18,7 @@ struct InspectorAccess<Context: RequestContext>: RouterMiddleware {
   ) async throws -> Response {
     let asked = request.uri.queryParameters["token"].map(String.init)
     let isAllowed = ([Self.bearer(request), asked] + Self.cookies(request)).reduce(false) { isAllowed, given in
-      // Each is compared, whatever the others are.
+      // Compares all of them, so that the time does not depend on the matches.
       given.map { token.isMatched(by: $0) } == true || isAllowed
     }
     var response =
@@ -31,7 +31,7 @@ struct InspectorAccess<Context: RequestContext>: RouterMiddleware {
       response.headers[.setCookie] =
         "\(Self.cookie)=\(token.percentEncoded); HttpOnly; SameSite=Strict; Path=\(root)"
     }
-    // States are nobody's to keep.
+    // States must not be cached.
     response.headers[.cacheControl] = "no-store"
     response.headers[.contentSecurityPolicy] =
       "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -46,7 +46,7 @@ struct InspectorAccess<Context: RequestContext>: RouterMiddleware {
     request.headers[.authorization].flatMap { $0.hasPrefix("Bearer ") ? String($0.dropFirst(7)) : nil }
   }
 
-  /// Those of the name: servers on other ports may have set one, too.
+  /// All cookies of this name: servers on other ports may have set one too.
   private static func cookies(_ request: Request) -> [String?] {
     request.headers[values: .cookie].flatMap { $0.split(separator: ";") }
       .map { $0.drop { $0 == " " } }
@@ -64,8 +64,8 @@ extension Response {
 }
 
 extension String {
-  /// Whether what was given is this, in a time that depends on the length of what was given alone. An empty token
-  /// matches nothing.
+  /// Whether the texts are equal. The time depends only on the length of the given text. An empty token matches
+  /// nothing.
   func isMatched(by given: String) -> Bool {
     let (own, given) = (Array(utf8), Array(given.utf8))
     if own.isEmpty { return false }
@@ -74,7 +74,7 @@ extension String {
     return difference == 0
   }
 
-  /// As a cookie may carry it.
+  /// Encoded for a cookie.
   fileprivate var percentEncoded: String {
     utf8.reduce(into: "") { text, byte in
       let character = Character(Unicode.Scalar(byte))

@@ -1,9 +1,9 @@
 import Hummingbird
 
-/// The pages: the list of stores, and one of each store. Nothing comes from elsewhere, and what is shown is put into
-/// the page as text, never as markup.
+/// The pages: the list of stores, and a page for each store. They load nothing from other origins, and insert data as
+/// text, never as markup.
 struct InspectorPage: Sendable {
-  /// The path that the pages are mounted at, without a slash at its end.
+  /// The path of the pages, without a trailing slash.
   let root: String
 
   var stores: Response { page("Inspector", store: nil, Self.storesBody) }
@@ -89,12 +89,12 @@ struct InspectorPage: Sendable {
           <ul id="changes"></ul>
           <pre id="state" tabindex="0" role="region" aria-label="State as text"></pre>
         </div>
-        <p id="no-state" class="panel empty">The state of this store is not shown: the server has to say
+        <p id="no-state" class="panel empty">The state of this store is not shown: the server must call
           <code>inspector.show(store)</code>.</p>
       </section>
       <div>
         <section aria-labelledby="effects-title">
-          <div class="bar"><h2 id="effects-title">Effects under way</h2><span id="ids"></span></div>
+          <div class="bar"><h2 id="effects-title">Running effects</h2><span id="ids"></span></div>
           <div class="panel scroll" role="region" aria-labelledby="effects-title" tabindex="0">
             <table>
               <thead><tr><th scope="col">Effect</th><th scope="col" class="number">Number</th><th scope="col">Of</th>
@@ -105,7 +105,7 @@ struct InspectorPage: Sendable {
           </div>
         </section>
         <section aria-labelledby="troubles-title" id="troubles-section" hidden>
-          <h2 id="troubles-title">What went wrong lately</h2>
+          <h2 id="troubles-title">Recent problems</h2>
           <ul id="troubles" class="panel padded"></ul>
         </section>
         <section aria-labelledby="commits-title">
@@ -243,7 +243,7 @@ struct InspectorPage: Sendable {
     "use strict";
     const { root, store: number } = document.documentElement.dataset;
     const element = id => document.getElementById(id);
-    // The cookie is there from now on: the token does not stay in the address bar, nor in what is copied from it.
+    // The cookie is set now. Removes the token from the address bar, so that it is not copied with the URL.
     if (location.search.includes("token=")) history.replaceState(null, "", location.pathname);
 
     // MARK: Text
@@ -264,7 +264,7 @@ struct InspectorPage: Sendable {
 
     // MARK: Nodes
 
-    // What others wrote is only ever text: it is a node by itself, so that nothing in it turns round what is beside it.
+    // Isolates foreign text in a node of its own, so that its writing direction does not affect its surroundings.
     const quoted = text => make("bdi", {}, text);
     function make(tag, about, ...children) {
       const node = document.createElement(tag);
@@ -273,14 +273,14 @@ struct InspectorPage: Sendable {
       return node;
     }
     const badge = (kind, text) => make("span", { class: "badge " + kind }, text);
-    // Shows a value in a node, if it is another one than before.
+    // Renders a value in a node if it has changed.
     function put(node, value, render = value => [String(value)]) {
       const sign = JSON.stringify([value]);
       if (node.sign === sign) return;
       node.sign = sign;
       node.replaceChildren(...render(value));
     }
-    // A node for each item, which stays the same, with the focus that it may have.
+    // Keeps one node for each item, so that focus survives updates.
     function fill(parent, items, key, create, show) {
       const known = parent.known || (parent.known = new Map());
       const keys = items.map(item => String(key(item))), there = new Set(keys), focused = document.activeElement;
@@ -300,7 +300,7 @@ struct InspectorPage: Sendable {
     const cells = (...about) => () => make("tr", {}, ...about.map(([tag, name]) =>
       make(tag, tag === "th" ? { scope: "row", class: name } : { class: name })));
 
-    // Times of the server, and how long ago they are.
+    // Ages of times on the server.
     let offset = 0;
     function age(time) {
       const seconds = Math.max(0, Math.floor((Date.now() + offset - time) / 1000));
@@ -322,7 +322,7 @@ struct InspectorPage: Sendable {
 
     function say() {
       const text = isGone ? "this store is not there any more" :
-        isAway ? "not connected: what is shown may be old" : isPaused ? "paused" : "live";
+        isAway ? "not connected: this may be out of date" : isPaused ? "paused" : "live";
       const status = element("status");
       if (status.textContent !== text) status.textContent = text;
       status.className = isAway || isGone ? "away" : isPaused ? "" : "live";
@@ -330,11 +330,11 @@ struct InspectorPage: Sendable {
     let end = () => {};
     function connect() {
       end();
-      // A browser opens few connections to one server: a tab that nobody sees needs none.
+      // Browsers limit connections per server, so hidden tabs close theirs.
       if (document.hidden || isGone) return;
       const events = new EventSource(root + "/events" + (number ? "/" + number : ""));
       let heard = Date.now(), every = 1000;
-      // Where nothing is heard for long, the connection is dead, whatever it looks like.
+      // A long silence means a dead connection.
       const watch = setInterval(() => {
         if (Date.now() - heard < 8000 + 3 * every) return;
         isAway = true;
@@ -353,7 +353,7 @@ struct InspectorPage: Sendable {
           latest[type] = JSON.parse(event.data);
           changed.add(type);
         });
-      // Last of what comes at a time.
+      // The last event of each batch.
       events.addEventListener("beat", event => {
         heard = Date.now();
         const [time, interval] = JSON.parse(event.data);
@@ -372,7 +372,7 @@ struct InspectorPage: Sendable {
       events.onerror = () => {
         isAway = true;
         say();
-        // It tries again by itself, unless it was given another answer than a stream.
+        // The browser reconnects by itself, unless the response was not a stream.
         if (events.readyState !== EventSource.CLOSED) return;
         clearTimeout(again);
         again = setTimeout(connect, 2000);
@@ -390,7 +390,7 @@ struct InspectorPage: Sendable {
       if (!isPaused) show();
     };
 
-    // How many commits there were a second, in the last five.
+    // Commits per second, over the last five seconds.
     const rates = new Map();
     function measure(time) {
       const stores = latest.stores ? latest.stores.stores : latest.store ? [latest.store] : [], there = new Set();
@@ -440,13 +440,13 @@ struct InspectorPage: Sendable {
         rest ? make("span", { class: "soft" }, "and " + format.format(rest) + " more") : "")];
     }
     const shownNumber = value => value < 0 ? "–" : format.format(value);
-    // A link that stays while what is beside it changes, as it may have the focus.
+    // The link is kept when its surroundings change, because it may have the focus.
     function showName(cell, store) {
       if (!cell.firstChild) cell.append(make("a", { href: root + "/stores/" + store.number }, quoted(store.name)), " ",
         make("span", { class: "soft" }, "#" + store.number), " ", make("span", {}));
       put(cell.lastChild, [store.ended, store.silence], () => stateOf(store));
     }
-    // Each with its title, what it is sorted by, and how it is shown where that is not the number itself.
+    // The columns: title, sort key, and rendering if it is not the number itself.
     const columns = [
       { title: "Store", by: store => store.name, show: showName },
       { title: "Commits", by: store => store.commits },
@@ -477,7 +477,7 @@ struct InspectorPage: Sendable {
       element("none").hidden = shown.length > 0;
       element("none").textContent = stores.length ? "No store has such a name." : "No store has been opened yet.";
       put(element("more"), more, more =>
-        more ? [counted(more, "more store is open", "more stores are open"), ", for which there is no room."] : []);
+        more ? [counted(more, "more store is open", "more stores are open"), ", but not listed."] : []);
       fill(element("stores"), shown, store => store.number,
         cells(...columns.map(({ show }, index) => [index ? "td" : "th", show ? "" : "number"])),
         (row, store) => {
@@ -491,7 +491,7 @@ struct InspectorPage: Sendable {
         });
     }
     function sortBy(column) {
-      // Numbers from the largest, names from the first; the other way round; and as they were.
+      // Cycles: numbers descending or names ascending; the reverse; the original order.
       const first = column ? -1 : 1;
       if (!order || order.column !== column) order = { column, direction: first };
       else order = order.direction === first ? { column, direction: -first } : null;
@@ -556,7 +556,7 @@ struct InspectorPage: Sendable {
         number("Subscriptions", of("subscriptions")), number("Longest backlog", of("longestBacklog")),
         number("Running tasks", of("runningTasks")),
       ]);
-      // With those that wait for their turn.
+      // Includes waiting effects.
       put(element("ids"), of("effects"), () => effectCount(store) ? ["by id: ", ...effectsOf(store)] : []);
       element("log-section").hidden = !log;
       if (!log) return;
@@ -616,9 +616,9 @@ struct InspectorPage: Sendable {
         });
     }
 
-    // MARK: The state, now and before
+    // MARK: Current and past states
 
-    // The commit that somebody looks at, and which of its reducers; null for now.
+    // The past commit and the reducer on display; null for the current state.
     let past = null, isSliding = false, asked = 0;
     const shownStore = () => latest.states && (latest.states.find(({ number }) => String(number) === element("shown").value)
       || latest.states[0]);
@@ -673,7 +673,7 @@ struct InspectorPage: Sendable {
       }
       const state = past ? step : view.state;
       put(element("changes-title"), past ? step && step.reducer : null, name =>
-        name === null ? ["Changed since it was read before"] : ["Changed by ", quoted(name || "")]);
+        name === null ? ["Changed since the previous read"] : ["Changed by ", quoted(name || "")]);
       element("changes-title").hidden = element("changes").hidden = !!past && (!step || step.reducer === undefined);
       put(element("changes"), state ? state.changes : [], changes => changes.length ? changes.map(showChange) :
         [make("li", { class: "none" }, "Nothing.")]);
@@ -683,7 +683,7 @@ struct InspectorPage: Sendable {
           const text = line.trimStart(), node = make(marked.has(index) ? "mark" : "span", {}, text + "\n");
           node.style.setProperty("--depth", (line.length - text.length) / 2);
           return node;
-        }), ...(isCut ? [make("span", { class: "rest" }, "… and more, which is left out.")] : [])];
+        }), ...(isCut ? [make("span", { class: "rest" }, "… and more.")] : [])];
       });
     }
     const showChange = ({ path, before, after }) => make("li", {}, path ? path + ": " : "",
@@ -697,13 +697,13 @@ struct InspectorPage: Sendable {
         past = null;
         return showStates();
       }
-      // Until it has come, what was shown stays.
+      // The previous content stays until the response arrives.
       try {
         const answer = await fetch(
           root + "/data/stores/" + number + "/states/" + view.number + "/commits/" + position,
           { signal: AbortSignal.timeout(15000) });
         const commit = answer.ok ? await answer.json() : { position, isLost: true };
-        // It may be elsewhere by now.
+        // The slider may have moved meanwhile.
         if (turn !== asked) return;
         past = { ...commit, step: commit.steps ? commit.steps.length - 1 : 0 };
       } catch {

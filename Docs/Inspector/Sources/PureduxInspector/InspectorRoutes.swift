@@ -5,17 +5,17 @@ import ServiceLifecycle
 import Synchronization
 
 extension Inspector {
-  /// Has a server show what is kept, at a path and below it, to whoever has the token.
+  /// Adds the pages to a router, for visitors with the token.
   ///
-  /// A browser opens `/inspect?token=…` once, and has a cookie from then on; other clients send
-  /// `Authorization: Bearer`, and may read `/inspect/data/stores` and `/inspect/data/stores/1`, which are JSON.
-  /// Everything is a `GET` and changes nothing. Pages that are open end with the server (`ServiceGroup`, `runService`),
-  /// and when their client goes, which takes the request's body: the router may have no middleware that replaces it.
+  /// A browser opens `/inspect?token=…` once and then has a cookie. Other clients send `Authorization: Bearer` and can
+  /// read `/inspect/data/stores` and `/inspect/data/stores/1` as JSON. All requests are `GET` and change nothing. Open
+  /// pages end on graceful shutdown of the server (`ServiceGroup`, `runService`) and when their client disconnects. The
+  /// latter reads the request's body, so the router must have no middleware that replaces the body.
   ///
   /// - Parameters:
-  ///   - path: Without parameters. By another path, or on another router, the pages can be mounted again.
-  ///   - token: A secret that cannot be guessed: from the environment, not from the source. If it is empty, nobody is
-  ///     let in. It travels with each request: the server has to be reached by TLS, or on loopback.
+  ///   - path: A path without parameters. The pages can be mounted several times, at other paths or on other routers.
+  ///   - token: An unguessable secret, from the environment and not from the source. If it is empty, every request is
+  ///     refused. It is sent with each request, so use TLS, or listen on loopback.
   public func mount<Context: RequestContext>(
     on router: Router<Context>, at path: String = "/inspect", token: String
   ) {
@@ -60,9 +60,9 @@ extension Inspector {
     }
   }
 
-  /// A stream of server-sent events: each part of a page, and again whenever it has changed.
+  /// A stream of server-sent events: each part of a page, repeated whenever it changes.
   ///
-  /// - Parameter parts: Nil if there is nothing to show any more, and never will be.
+  /// - Parameter parts: Returns nil if the page's subject is gone for good.
   private func events(
     for request: Request, _ parts: @escaping @Sendable () async -> [(name: String, data: ByteBuffer)]?
   ) -> Response {
@@ -71,7 +71,7 @@ extension Inspector {
     }
     let interval = max(limits.interval, .milliseconds(10))
     let body = ResponseBody { writer in
-      // Without this call the stream of a client that has gone would go on until the next write fails.
+      // Without this call, the stream of a disconnected client would stay open until the next write fails.
       try await request.body.consumeWithCancellationOnInboundClose { _ in
         try await writer.write(ByteBuffer(string: "retry: 1000\n\n"))
         var sent: [String: ByteBuffer] = [:]
@@ -84,7 +84,7 @@ extension Inspector {
             message.writeImmutableBuffer(.event(name, data))
             sent[name] = data
           }
-          // The server's time, by which the page tells how long ago something was; and that the connection is alive.
+          // A heartbeat with the server's time, from which the page computes ages.
           message.writeImmutableBuffer(
             .event("beat", ByteBuffer(string: "[\(WallTime.now.milliseconds),\(interval / .milliseconds(1))]")))
           try await writer.write(message)
@@ -97,7 +97,7 @@ extension Inspector {
   }
 }
 
-/// An element at once, and one after each interval.
+/// Yields an element immediately, and one after each interval.
 private struct Ticks: AsyncSequence, Sendable {
   let interval: Duration
 
@@ -117,34 +117,33 @@ private struct Ticks: AsyncSequence, Sendable {
   func makeAsyncIterator() -> Iterator { Iterator(interval: interval) }
 }
 
-/// A place among the pages that may be open at a time, taken for as long as the object lives.
+/// One of the limited number of open pages, held for the lifetime of the object.
 private final class StreamPlace: Sendable {
   private let counter: Counter
 
-  /// - Returns: nil where all places are taken.
+  /// - Returns: nil if all places are taken.
   init?(among limit: Int, counted counter: Counter) {
     self.counter = counter
-    // `deinit` runs here, too, and gives the place back.
+    // `deinit` runs here as well and returns the place.
     if counter.count.wrappingAdd(1, ordering: .relaxed).newValue > limit { return nil }
   }
 
   deinit { counter.count.subtract(1, ordering: .relaxed) }
 }
 
-/// How many pages are open.
 final class Counter: Sendable {
   let count = Atomic(0)
 }
 
 extension Response {
-  fileprivate static var unknown: Response { .text(.notFound, "There is no such store or commit any more.\n") }
+  fileprivate static var unknown: Response { .text(.notFound, "There is no such store or commit.\n") }
 
   fileprivate static func json(_ body: ByteBuffer) -> Response {
     Response(
       status: .ok, headers: [.contentType: "application/json; charset=utf-8"], body: ResponseBody(byteBuffer: body))
   }
 
-  /// An object of values that are encoded already.
+  /// An object of encoded values.
   fileprivate static func json(_ parts: [String: ByteBuffer]) -> Response {
     var body = ByteBuffer(string: "{")
     for (index, (name, value)) in parts.sorted(by: { $0.key < $1.key }).enumerated() {
@@ -157,7 +156,7 @@ extension Response {
 }
 
 extension ByteBuffer {
-  /// A server-sent event; its data has no line breaks.
+  /// A server-sent event. The data must have no line breaks.
   fileprivate static func event(_ name: String, _ data: ByteBuffer) -> ByteBuffer {
     var buffer = ByteBuffer(string: "event: \(name)\ndata: ")
     buffer.writeImmutableBuffer(data)

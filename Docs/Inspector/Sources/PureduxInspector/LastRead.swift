@@ -1,12 +1,12 @@
 import Puredux
 import Synchronization
 
-/// What was read last of a tree that may be at work: it answers when it comes to it, or never.
+/// The last value read from a tree. A busy tree answers late, or never.
 final class LastRead<Value: Sendable>: Sendable {
   private struct Content {
     var value: Value?
     var time: ContinuousClock.Instant?
-    /// Since when it is being read.
+    /// The start of the current read.
     var begun: ContinuousClock.Instant?
   }
 
@@ -14,12 +14,12 @@ final class LastRead<Value: Sendable>: Sendable {
 
   var value: Value? { content.withLock { $0.value } }
 
-  /// How long the tree has not answered; nil where it is not asked, or was just now.
+  /// For how long the tree has not answered; nil if no read has been open for half a second.
   var silence: Duration? {
     content.withLock { $0.begun }.map { .now - $0 }.flatMap { $0 < .milliseconds(500) ? nil : $0 }
   }
 
-  /// Begins to read, unless that is being done, or was less than that ago.
+  /// Begins a read, unless one is open or the value is recent enough.
   func begin(ifOlderThan age: Duration) -> Bool {
     content.withLock { content in
       let now = ContinuousClock.now
@@ -30,7 +30,7 @@ final class LastRead<Value: Sendable>: Sendable {
     }
   }
 
-  /// - Parameter value: What was read; without one, what was read before stays.
+  /// - Parameter value: The new value; nil keeps the previous one.
   func end(_ value: Value?) {
     content.withLock { content in
       content.value = value ?? content.value
@@ -40,7 +40,7 @@ final class LastRead<Value: Sendable>: Sendable {
   }
 }
 
-/// Reads, and waits for all to be read, but no longer than that: the rest goes on.
+/// Starts all reads and waits for them, up to the limit. Unfinished reads continue.
 func perform(_ readings: [@Sendable () async -> Void], within limit: Duration) async {
   guard !readings.isEmpty else { return }
   let (answers, answered) = AsyncStream.makeStream(of: Void.self)

@@ -1,25 +1,23 @@
 import Puredux
 import Synchronization
 
-/// A store whose state is shown.
 final class ShownStore: Sendable {
-  /// The state as it was read last.
+  /// The state at the last read.
   struct Sample: Sendable {
     let text: StateText
-    /// With the state as it was read before.
+    /// The difference to the previous read.
     let comparison: StateText.Comparison
-    /// The places of the commits between which it was read: one, if the tree stood still.
+    /// The positions of the last commit before and after the read. They are equal if the tree was idle.
     let positions: ClosedRange<Int>
   }
 
-  /// A commit of the history.
   struct PastCommit: Sendable {
-    /// The state before the commit, and after each reducer.
+    /// The state before the commit, or after one of its reducers.
     struct Step: Sendable {
       /// Nil for the state before the commit.
       let reducer: String?
       let text: StateText
-      /// With the step before.
+      /// The difference to the previous step.
       let comparison: StateText.Comparison
     }
 
@@ -29,25 +27,25 @@ final class ShownStore: Sendable {
     let steps: [Step]
   }
 
-  /// How many commits of a history can be gone through.
+  /// The number of commits of a history on the page.
   static let pastLimit = 1_000
 
   private static let lastNumber = Atomic(0)
 
-  /// Tells it from all others of the process.
+  /// Unique in the process.
   let number = lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
   let store: StoreID
   private let sample = LastRead<Sample>()
   private let end = Mutex(false)
-  /// The state as text. Throws when the store has ended.
+  /// Returns the state as text. Throws if the store has ended.
   private let describe: @Sendable () async throws -> StateText
-  /// Where the last commits of the history are in the tree's order; nil without a history.
+  /// The positions of the last commits in the history; nil without a history.
   private let pastPositions: (@Sendable () -> [Int])?
   private let pastCommit: @Sendable (Int) -> PastCommit?
 
   /// - Parameters:
-  ///   - store: Keeps no store alive.
-  ///   - limit: How long a text may be, in bytes.
+  ///   - store: A proxy, which does not keep the store alive.
+  ///   - limit: The maximum length of a text, in bytes.
   init<State: Sendable, Action: Sendable>(
     _ store: Store<State, Action>, history: History<State, Action>?, limit: Int,
     redacting: @escaping @Sendable (inout State) -> Void
@@ -62,7 +60,7 @@ final class ShownStore: Sendable {
       do {
         return text(of: try await store.state)
       } catch StoreError.stateUnavailable {
-        // An optional scope has none at present.
+        // An optional scope that is nil.
         return StateText(of: State?.none as Any, limit: limit)
       }
     }
@@ -96,15 +94,13 @@ final class ShownStore: Sendable {
 
   func commit(at position: Int) -> PastCommit? { pastCommit(position) }
 
-  /// Whether the state is to be read: only where there has been a commit since.
+  /// Whether the state must be read: only if there has been a commit since the last read.
   func begin(at position: Int, ifOlderThan age: Duration) -> Bool {
     if hasEnded || sample.value.map({ $0.positions == position...position }) == true { return false }
     return sample.begin(ifOlderThan: age)
   }
 
-  /// Reads the state.
-  ///
-  /// - Parameter position: The place of the tree's last commit at the time.
+  /// - Parameter position: Returns the position of the tree's last commit.
   func read(at position: () -> Int) async {
     let first = position()
     guard let text = try? await describe() else {
@@ -116,7 +112,6 @@ final class ShownStore: Sendable {
   }
 }
 
-/// A history that others hold.
 private struct WeakHistory<State: Sendable, Action: Sendable>: Sendable {
   private weak let history: History<State, Action>?
 

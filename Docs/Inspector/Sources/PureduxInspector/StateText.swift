@@ -1,6 +1,6 @@
 import Puredux
 
-/// A value as text: a line for each member and element, indented by depth; one that fits is in one line.
+/// A value as text: a line for each member and element, indented by depth. A short value takes a single line.
 ///
 ///     Room
 ///       title: "Tea"
@@ -8,39 +8,40 @@ import Puredux
 ///         [0]: Guest(name: "Ann", since: 3)
 ///         [1]: Guest(name: "Bob", since: 4)
 ///
-/// It looks into structures, tuples, cases, optionals and collections, and asks other values, and structures that say
-/// so, to describe themselves. It does not look into objects, whose members others may be changing.
+/// Structures, tuples, enumerations, optionals and collections are broken down. Other values, and structures that
+/// conform to `CustomStringConvertible`, describe themselves. Objects are not inspected, because their members may
+/// change concurrently.
 struct StateText: Sendable {
   struct Line: Sendable {
     let depth: Int
-    /// Where in the value it is, such as `guests[3].name`.
+    /// The path within the value, such as `guests[3].name`.
     let path: String
-    /// What the part is called in the whole; nil for the whole.
+    /// The name of the member or element; nil for the whole value.
     let label: String?
-    /// Whether that is its place in a collection, which depends on others.
+    /// Whether the label is an index in a collection.
     let isPlace: Bool
     let text: String
-    /// Whether the parts are lines of their own.
+    /// Whether the parts follow on lines of their own.
     let isHead: Bool
 
     var shown: String { String(repeating: "  ", count: depth) + (label.map { "\($0): " } ?? "") + text }
   }
 
-  /// How many lines there are at most.
+  /// The maximum number of lines.
   static let lineLimit = 2_000
-  /// How many characters a part has at most that is not looked into, and how many those have that are in one line.
+  /// The maximum lengths of a part that is not broken down, and of a value on a single line.
   private static let leafLimit = 500
   private static let inlineLimit = 88
   private static let depthLimit = 16
-  /// How many elements without an order are sorted; of more, those are shown that come first.
+  /// Sets and dictionaries with up to this number of elements are sorted.
   private static let sortLimit = 1_000
 
   private(set) var lines: [Line] = []
-  /// Whether something is left out.
+  /// Whether the text is truncated.
   private(set) var isCut = false
   private var room: Int
 
-  /// - Parameter limit: How long the text may be, in bytes.
+  /// - Parameter limit: The maximum length of the text, in bytes.
   init(of value: Any, limit: Int) {
     room = limit
     add(value, label: nil, isPlace: false, path: "", depth: 0)
@@ -52,7 +53,7 @@ struct StateText: Sendable {
     guard room > 0, lines.count < Self.lineLimit else { return isCut = true }
     let part = Part(value)
     var oneLine = OneLine(limit: Self.inlineLimit)
-    // The whole shows its parts, and a collection its elements: they stay the lines that they are, whatever changes.
+    // The whole value and collections are always broken down, so that their lines stay the same when they change.
     let isLong = part.isCollection ? !part.isOfNumbers : depth == 0 && part.isMembers
     let isShort = !isLong && oneLine.add(part)
     let text = isShort ? oneLine.text : part.leaf(limit: Self.leafLimit) ?? part.head
@@ -74,28 +75,28 @@ struct StateText: Sendable {
 
   // MARK: Comparing
 
-  /// What differs from another text.
+  /// The difference between two texts.
   struct Comparison: Sendable {
     struct Change: Sendable, Encodable, Equatable {
       let path: String
       /// Nil if the part was added.
       let before: String?
-      /// Nil if it was removed.
+      /// Nil if the part was removed.
       let after: String?
     }
 
-    /// In the order of the lines; what was removed comes last.
+    /// In the order of the lines; removals come last.
     var changes: [Change] = []
-    /// The numbers of the lines that are not in the other text.
+    /// The numbers of lines that are missing in the other text.
     var newLines: [Int] = []
   }
 
-  /// How long the parts of two texts that differ may be, multiplied, to look for what was added and removed.
+  /// The limit for a line-by-line comparison: the product of the numbers of different lines.
   private static let greatestProduct = 250_000
-  /// How many changes are told.
+  /// The maximum number of changes.
   private static let changeLimit = 100
 
-  /// Lines that were added, removed, or have another text in the same place.
+  /// Finds lines that were added, removed, or changed in place.
   func compared(with other: StateText) -> Comparison {
     let (old, new) = (other.lines, lines)
     let shorter = min(old.count, new.count)
@@ -112,7 +113,7 @@ struct StateText: Sendable {
     var (removed, added): ([Line], [Line]) = ([], [])
     for change in right.difference(from: left, by: { $0.isSame(as: $1) }) {
       switch change {
-      // These come from the last on.
+      // Removals come in descending order.
       case .remove(_, let line, _): removed.insert(line, at: 0)
       case .insert(let offset, let line, _):
         added.append(line)
@@ -122,7 +123,7 @@ struct StateText: Sendable {
     var before = Dictionary(removed.map { ($0.place, $0) }) { first, _ in first }
     for line in added {
       let old = before.removeValue(forKey: line.place)
-      // A head only says how many parts there are.
+      // A head shows only the number of parts.
       if line.isHead, old?.isHead ?? true { continue }
       comparison.changes.append(.init(path: line.path, before: old?.text, after: line.text))
     }
@@ -135,7 +136,7 @@ struct StateText: Sendable {
 }
 
 extension StateText.Line {
-  /// A payload has the path of its case.
+  /// Includes the depth, because a payload has the same path as its case.
   fileprivate var place: String { "\(depth) \(path)" }
 
   fileprivate func isSame(as other: StateText.Line) -> Bool {
@@ -143,13 +144,13 @@ extension StateText.Line {
   }
 }
 
-/// A value with what reflection tells of it.
+/// A value and its mirror.
 private struct Part {
   struct Child {
     let value: Any
-    /// Nil for an associated value or a member of a tuple without one.
+    /// Nil for an associated value or tuple member without a label.
     let label: String?
-    /// Whether it is an element of a collection.
+    /// Whether the label is an index in a collection.
     let isPlace: Bool
 
     func path(after path: String) -> String {
@@ -161,7 +162,7 @@ private struct Part {
   let value: Any
   let mirror: Mirror
 
-  /// An optional that has a value is that value.
+  /// Unwraps optionals.
   init(_ value: Any) {
     var (value, mirror) = (value, Mirror(reflecting: value))
     while mirror.displayStyle == .optional, let inner = mirror.children.first?.value {
@@ -180,12 +181,12 @@ private struct Part {
     }
   }
 
-  /// Whether it is a list of what is short for sure, or empty.
+  /// Whether it is an array or a set of numbers, or empty.
   var isOfNumbers: Bool {
     mirror.displayStyle != .dictionary && children.prefix(64).allSatisfy { $0.value is any Numeric } || children.isEmpty
   }
 
-  /// Whether it is not looked into.
+  /// Whether it is not broken down.
   var isLeaf: Bool {
     switch mirror.displayStyle {
     case .collection, .set, .dictionary, .tuple, .enum: children.isEmpty
@@ -194,7 +195,7 @@ private struct Part {
     }
   }
 
-  /// What it is, before its parts.
+  /// The text before its parts.
   var head: String {
     switch mirror.displayStyle {
     case .collection, .set, .dictionary: "\(children.count) \(children.count == 1 ? "element" : "elements")"
@@ -204,7 +205,7 @@ private struct Part {
     }
   }
 
-  /// As it is where it is not looked into; nil where it is.
+  /// The text of a leaf; nil for other values.
   func leaf(limit: Int) -> String? {
     guard isLeaf else { return nil }
     switch mirror.displayStyle {
@@ -225,8 +226,8 @@ private struct Part {
   }
 
   /// - Parameters:
-  ///   - sortLimit: Elements of sets and dictionaries are sorted if there are no more.
-  ///   - limit: No more are needed.
+  ///   - sortLimit: Sets and dictionaries are sorted if they have no more elements.
+  ///   - limit: The maximum number of children.
   func children(sortedUpTo sortLimit: Int, limit: Int) -> [Child] {
     switch mirror.displayStyle {
     case .collection:
@@ -245,7 +246,7 @@ private struct Part {
         Child(value: $0.1, label: "[\($0.0)]", isPlace: false)
       }
     case .enum:
-      // The payload is the tuple of the associated values, or the only one.
+      // The payload is a tuple of the associated values, or the only value.
       guard let payload = children.first?.value else { return [] }
       let inner = Mirror(reflecting: payload)
       guard inner.displayStyle == .tuple else { return [Child(value: payload, label: nil, isPlace: false)] }
@@ -256,7 +257,7 @@ private struct Part {
 }
 
 extension String {
-  /// With an escape for each character that would turn round what is beside it.
+  /// Escapes bidirectional control characters, which would affect the surrounding text.
   fileprivate var withoutTurns: String {
     guard unicodeScalars.contains(where: \.properties.isBidiControl) else { return self }
     return unicodeScalars.reduce(into: "") { text, scalar in
@@ -268,11 +269,10 @@ extension String {
     }
   }
 
-  /// A member of a tuple that has no name is called by its place.
+  /// A tuple member without a name has its index as label.
   fileprivate var memberName: String? { hasPrefix(".") ? String(dropFirst()) : self }
 }
 
-/// A value in one line, if it fits.
 private struct OneLine {
   private let limit: Int
   private(set) var text = ""
@@ -301,7 +301,7 @@ private struct OneLine {
       default: (part.head + "(", ")")
       }
     text += start
-    // More would not fit.
+    // More elements would not fit.
     for (index, child) in part.children(sortedUpTo: limit, limit: limit).enumerated() {
       if index > 0 { text += ", " }
       if let label = child.label, part.mirror.displayStyle == .dictionary {

@@ -1,23 +1,23 @@
 import Puredux
 import Synchronization
 
-/// The trees that there are, and the last that have ended.
+/// The open trees, and the last ended ones.
 final class StoreTable: Sendable {
-  /// The trees whose numbers have the same remainder: threads of different trees seldom meet at one lock.
+  /// The trees with the same remainder of their numbers. Sharding reduces lock contention between trees.
   private final class Shard: Sendable {
     let stores = Mutex<[Int: WatchedStore]>([:])
   }
 
-  /// How many trees are kept that have ended.
+  /// The number of ended trees that are kept.
   static let endedLimit = 20
 
   private let limit: Int
   private let commitLimit: Int
   private let shards = (0..<64).map { _ in Shard() }
-  /// How many trees are in the table, and how many there are that have not ended.
+  /// The number of trees in the table, and the number of open trees.
   private let count = Atomic(0)
   private let openCount = Atomic(0)
-  /// The numbers of trees that have ended, in that order.
+  /// The numbers of ended trees, in the order of their ends.
   private let ended = Mutex<[Int]>([])
 
   init(limit: Int, commitLimit: Int) {
@@ -29,18 +29,18 @@ final class StoreTable: Sendable {
 
   subscript(number: Int) -> WatchedStore? { shard(number).stores.withLock { $0[number] } }
 
-  /// The entry of a tree that has not ended. One that had no room when the tree was opened is made as soon as there is
-  /// some.
+  /// The entry of an open tree. If the table was full when the tree was opened, the entry is added as soon as there is
+  /// room.
   func entry(of store: InstrumentedStore) -> WatchedStore? {
     self[store.number] ?? (count.load(ordering: .relaxed) < limit ? add(store) : nil)
   }
 
-  /// All, in the order in which they were opened.
+  /// All entries, in the order of opening.
   var all: [WatchedStore] {
     shards.flatMap { $0.stores.withLock { Array($0.values) } }.sorted { $0.number < $1.number }
   }
 
-  /// How many trees there are that are not in the table.
+  /// The number of open trees that are not in the table.
   func unlistedCount(beside listed: [WatchedStore]) -> Int {
     max(0, openCount.load(ordering: .relaxed) - listed.count { $0.isOpen })
   }
@@ -78,7 +78,7 @@ final class StoreTable: Sendable {
     return there ?? made
   }
 
-  /// Removes those that have ended and are too many, or in the place of others that have not.
+  /// Removes ended trees above their limit, or to make room for open trees.
   private func removeEnded() {
     let room = max(0, min(Self.endedLimit, limit - openCount.load(ordering: .relaxed)))
     let numbers = ended.withLock { ended in

@@ -1,14 +1,14 @@
 import Puredux
 import Synchronization
 
-/// What is kept of a tree: what its instrument was told, and what was read of it last.
+/// The data about a tree: recorded events and the last read values.
 final class WatchedStore: Sendable {
   /// An action that was committed or rejected.
   struct Commit: Sendable {
-    /// Tells it from the others of the tree.
+    /// Unique in the tree.
     let sequence: Int
     let position: Int
-    /// How many commits it made; none if it was rejected.
+    /// The number of commits that the action made; 0 if it was rejected.
     let count: Int
     let action: String
     let store: StoreID
@@ -18,7 +18,7 @@ final class WatchedStore: Sendable {
     let rejection: String?
   }
 
-  /// An effect that has begun and not ended.
+  /// A running effect.
   struct Effect: Sendable {
     let number: Int
     let id: String?
@@ -28,22 +28,22 @@ final class WatchedStore: Sendable {
     var lastError: String?
   }
 
-  /// What an operator would look for: an effect that has failed, a log that has not taken something.
+  /// A problem for operators: a failed effect, or a failure of the log.
   struct Trouble: Sendable {
     let sequence: Int
     let time: WallTime
     let text: String
   }
 
-  /// What the instrument was told.
+  /// The recorded events.
   struct Notes: Sendable {
-    /// The place of the last commit.
+    /// The position of the last commit.
     var position = 0
     var rejectionCount = 0
     var commits: Ring<Commit>
     var effects: [Int: Effect] = [:]
     var troubles = Ring<Trouble>(limit: 20)
-    /// Since when the log is in its phase.
+    /// The start of the log's current phase.
     var phaseSince: WallTime?
     var replay: (positions: UInt64, taken: Duration)?
     var end: WallTime?
@@ -59,16 +59,16 @@ final class WatchedStore: Sendable {
     }
   }
 
-  /// How many effects under way are kept.
+  /// The number of recorded running effects.
   static let effectLimit = 1_000
-  /// How many stores of a tree are shown.
+  /// The number of stores of a tree whose states are shown.
   static let shownLimit = 50
 
   let number: Int
   let name: String
   let opening = WallTime.now
   let figures = LastRead<StoreStatistics>()
-  /// Its tree holds it.
+  /// The tree holds it.
   private weak let store: InstrumentedStore?
   private let content: Mutex<Notes>
   private let shownStores = Mutex<[ShownStore]>([])
@@ -86,7 +86,7 @@ final class WatchedStore: Sendable {
 
   // MARK: Shown
 
-  /// The stores of the tree whose states are shown, in the order in which that was said.
+  /// The stores of the tree whose states are shown, in the order of the calls to `show`.
   var shown: [ShownStore] { shownStores.withLock { $0 } }
 
   func shows(_ store: StoreID) -> Bool { shown.contains { $0.store == store && !$0.hasEnded } }
@@ -94,13 +94,13 @@ final class WatchedStore: Sendable {
   func show(_ store: ShownStore) {
     change { stores in
       stores.removeAll { $0.hasEnded }
-      // The oldest but the root store, which is one of a child, most likely.
+      // Removes the oldest child store, or the oldest store if there is no child.
       if stores.count >= Self.shownLimit { stores.remove(at: stores.firstIndex { $0.store != .root } ?? 0) }
       stores.append(store)
     }
   }
 
-  /// What is removed is released outside the lock, with what the user's closures hold, which may be a store.
+  /// Releases removed stores outside the lock, because the user's closures may release a store in turn.
   private func change(_ change: (inout [ShownStore]) -> Void) {
     let before = shownStores.withLock { stores in
       defer { change(&stores) }
@@ -109,9 +109,9 @@ final class WatchedStore: Sendable {
     withExtendedLifetime(before) {}
   }
 
-  /// What is to be read anew; each is to be called, and says when it has been.
+  /// The reads that are due. The caller must call each of them.
   ///
-  /// - Parameter age: What was read less than that ago is new enough.
+  /// - Parameter age: Values that were read more recently are not read again.
   func readings(olderThan age: Duration, withStates: Bool) -> [@Sendable () async -> Void] {
     var readings: [@Sendable () async -> Void] = []
     if isOpen, figures.begin(ifOlderThan: age) {
@@ -126,7 +126,7 @@ final class WatchedStore: Sendable {
     return readings
   }
 
-  // MARK: Told
+  // MARK: Events
 
   func note(_ commit: CommitEvent, of action: String, rejectedAs rejection: String? = nil) {
     let time = WallTime.now
@@ -147,7 +147,7 @@ final class WatchedStore: Sendable {
   func note(_ event: EffectEvent) {
     let name = event.id.map { $0.cut(to: 80) }
     let effect = "\(name.map { "Effect “\($0)”" } ?? "An effect") of \(event.store)"
-    // Described outside the lock, as that is the user's code.
+    // The descriptions are user code, so they run outside the lock.
     switch event.kind {
     case .began:
       let begun = Effect(number: event.number, id: name, store: event.store, since: .now)
@@ -208,11 +208,11 @@ final class WatchedStore: Sendable {
   }
 }
 
-/// The newest of what was added.
+/// A buffer of the newest elements.
 struct Ring<Element: Sendable>: Sendable {
   private let limit: Int
   private var elements: [Element] = []
-  /// Where the next one goes when it is full: where the oldest is.
+  /// The index of the oldest element once the buffer is full, which the next element replaces.
   private var next = 0
 
   init(limit: Int) { self.limit = max(limit, 1) }

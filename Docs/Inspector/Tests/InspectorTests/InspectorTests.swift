@@ -10,7 +10,7 @@ import PureduxTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct InspectorTests {
-  // MARK: Who may look
+  // MARK: Access
 
   static let paths = [
     "/inspect", "/inspect/stores/1", "/inspect/inspector.css", "/inspect/inspector.js", "/inspect/data/stores",
@@ -178,7 +178,7 @@ import Testing
     try await withPages(inspector) { client in
       let page = try await client.store()
       #expect(page["store"]["commits"].number == 3)
-      // Those of the log are counted, not listed.
+      // Replayed commits are counted, not listed.
       #expect(page["commits"].elements.isEmpty)
       let shown = page["store"]["log"]
       #expect(shown["phase"].text == "following")
@@ -341,7 +341,7 @@ import Testing
         #expect(!text.contains("alert") || !text.contains("<"), "\(path)")
         #expect(!text.contains("\n\n"))
       }
-      // And yet it is all there.
+      // The text is still complete.
       #expect(page["store"]["name"].text == name)
       #expect(page["states"][0]["state"]["lines"].texts.joined().contains("<script>alert(2)</script>\\n\\nevent"))
       let script = String(buffer: try await client.get("/inspect/inspector.js").body)
@@ -351,7 +351,7 @@ import Testing
     }
   }
 
-  // MARK: What is kept
+  // MARK: Memory
 
   @Test func `no more is kept than the limits say`() async throws {
     var limits = atOnce
@@ -378,7 +378,7 @@ import Testing
       #expect(state["isCut"].number == 1)
       #expect(state["lines"].texts.joined(separator: "\n").utf8.count < 120)
     }
-    // Those for which there was no room have one as soon as there is: before those that have ended.
+    // Unlisted open stores are listed as soon as there is room, before ended ones.
     await stores[0].shutdown()
     try await stores[3].send(.add("jam"))
     try await withPages(inspector) { client in
@@ -466,7 +466,7 @@ import Testing
       #expect(isShown)
       await child.shutdown()
     }
-    // The child is found to have ended when it is looked at.
+    // The end of the child is detected at the next read.
     try await withPages(inspector) { client in
       while try await !client.store()["states"].elements.isEmpty {}
     }
@@ -590,7 +590,7 @@ import Testing
     let isRefused = { @Sendable (text: String) in text.contains("503") }
     try await withServer(inspector) { port in
       var refusals = 0
-      // The places of those that have gone are given back in a moment.
+      // The places of disconnected pages are returned after a moment.
       while refusals < 3 {
         try await EventConnection.open(port: port, "/inspect/events") { first in
           try await EventConnection.open(port: port, "/inspect/events") { second in
@@ -640,7 +640,7 @@ import Testing
         return
       }
     }
-    // The server ends when the body does: it would wait for a page that goes on.
+    // The server ends with the body: it would wait for a page that continues.
     try await Application(router: router, configuration: configuration).test(.live) { client in
       port.yield(try #require(client.port))
       for await _ in open { break }

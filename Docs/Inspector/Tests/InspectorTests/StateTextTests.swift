@@ -103,7 +103,7 @@ private struct Named: Sendable, CustomStringConvertible {
       changes({ $0.cards[3].author = "Ann" }, of: board) == [
         "cards[3]: Card(text: \"card 4\", kind: .task, author: nil) > Card(text: \"card 4\", kind: .task, author: \"Ann\")"
       ])
-    // What only moves up or down is not told.
+    // Elements that only move are not reported.
     #expect(
       changes({ $0.cards.remove(at: 0) }, of: board) == [
         "cards[0]: Card(text: \"card 1\", kind: .task, author: nil) > -"

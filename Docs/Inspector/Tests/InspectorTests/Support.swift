@@ -9,7 +9,7 @@ import PureduxTesting
 import Synchronization
 import Testing
 
-/// A list with a secret, which can be added to.
+/// A list with a secret.
 struct Items: Sendable {
   var texts: [String] = []
   var count = 0
@@ -61,7 +61,7 @@ extension RootStore where State == Items, Action == ItemAction {
   }
 }
 
-/// Counts, for those who wait for a number.
+/// A counter that can be awaited.
 final class Tally: Sendable {
   private let content = Mutex((count: 0, awaited: [(count: Int, gate: Gate)]()))
 
@@ -84,7 +84,7 @@ final class Tally: Sendable {
   }
 }
 
-/// A value of an answer.
+/// A value in a JSON response.
 struct JSON: Equatable {
   private let value: NSObject?
 
@@ -108,7 +108,7 @@ struct JSON: Equatable {
 let token = "a token; with=signs/and ü"
 let bearer: HTTPFields = [.authorization: "Bearer \(token)"]
 
-/// What changes at once is seen at once.
+/// Limits with a short interval, so that pages show changes immediately.
 let atOnce = {
   var limits = Inspector.Limits()
   limits.interval = .zero
@@ -133,21 +133,21 @@ extension TestClientProtocol {
     try JSON(try await get(path).body)
   }
 
-  /// What the page of the only store is told, or of that with a number.
+  /// The data of the page of the only store, or of the store with a number.
   func store(_ number: Int? = nil) async throws -> JSON {
     let all = try await json("/inspect/data/stores")["stores"]["stores"].elements
     return try await json("/inspect/data/stores/\(number ?? all.last?["number"].number ?? 0)")
   }
 }
 
-/// A connection on which one request is sent, and what comes is read as it comes.
+/// A connection for a single request, whose response is read incrementally.
 final class EventConnection {
   private var text = ""
   private var parts: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
 
   private init(_ parts: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator) { self.parts = parts }
 
-  /// Reads until a condition holds for all that has come. False if the server closes the connection first.
+  /// Reads until a condition holds for all received bytes. Returns false if the server closes the connection first.
   func reads(until holds: (String) -> Bool) async throws -> Bool {
     while !holds(text) {
       guard let part = try await parts.next() else { return false }

@@ -3,30 +3,29 @@ public import Puredux
 public import PureduxLog
 import Synchronization
 
-/// Writes what stores do to a logger of swift-log.
+/// Logs the events of stores with swift-log.
 ///
 ///     var options = StoreOptions(name: "rooms/17")
 ///     options.log(to: Logger(label: "rooms"))
 ///     let room = RootStore(initialState: Room(), options: options, reducer: reduce)
 ///
-/// The levels are those that the server community has for libraries: what happens often is for `trace`, the course of
-/// things for `debug`; only what nobody is told otherwise is above that. An effect that has failed is an error, as its
-/// sender has gone on; a log that takes nothing is a warning, and its end a notice. So is that a store has stopped
-/// following its log: the error, with the reason, is what `LogOptions.log(to:)` writes. An action that is rejected, or
-/// a store that cannot be made, is for `debug`: the caller has been told.
+/// Levels follow the server community's guidelines for libraries: `trace` for frequent events, `debug` for the normal
+/// course of events. Higher levels are for events that no caller learns of. A failed effect is an error, because its
+/// sender has moved on. The start of a log's outage is a warning, its end a notice. A store that stops following its
+/// log is a notice too: `LogOptions.log(to:)` logs the error with the reason. A rejected action, or a store that cannot
+/// be made, is logged at `debug`, because its caller gets the error.
 ///
-/// An action is written by its name alone, as what it carries may be personal (`StoreInstrument.name(of:)`). Those that
-/// are replayed were written by the process that they were given in: of these the replay as a whole is written. The ids
-/// of effects, the keys of directories, errors, and the reasons of rejections are written as they describe themselves:
-/// have nothing in them that a log may not have.
+/// Only the name of an action is logged, because its payload may be personal data (`StoreInstrument.name(of:)`).
+/// Replayed actions were logged when they were dispatched, so only the replay as a whole is logged. Ids of effects,
+/// keys of directories, errors and rejection reasons are logged in full: put no secrets into them.
 ///
-/// At a level above `trace`, a commit costs some 60 ns, and an effect that does not fail some 2 µs, of which 1.5 µs are
-/// what any instrument costs; at `trace`, a commit some 3 µs, an effect some 5 µs, and what the handler costs.
+/// Above `trace`, a commit costs some 60 ns, and a successful effect some 2 µs, of which any instrument costs 1.5 µs.
+/// At `trace`, a commit costs some 3 µs and an effect some 5 µs, plus the cost of the handler.
 public struct StoreLogger: StoreInstrument {
   private let logger: Logger
   private let waiting = Waiting()
 
-  /// The numbers of the stores whose log takes or delivers nothing.
+  /// The numbers of the stores with a log outage.
   private final class Waiting: Sendable {
     private let stores = Mutex<Set<Int>>([])
 
@@ -52,7 +51,7 @@ public struct StoreLogger: StoreInstrument {
   }
 
   public func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore) {
-    // The name costs more than the rest.
+    // Checks the level first: the name of the action is the largest cost.
     guard !commit.isReplay, logger.logLevel <= .trace else { return }
     logger.trace(
       "An action is committed.",
@@ -76,7 +75,7 @@ public struct StoreLogger: StoreInstrument {
   }
 
   public func effect(_ event: EffectEvent, in store: InstrumentedStore) {
-    // Only where it is written.
+    // Called only if the message is logged.
     func about(_ more: Logger.Metadata = [:]) -> Logger.Metadata {
       let effect: Logger.Metadata = ["effect": "\(event.id ?? "\(event.number)")", "of": "\(event.store)"]
       return metadata(of: store, effect.merging(more) { $1 })
@@ -156,19 +155,19 @@ public struct StoreLogger: StoreInstrument {
 }
 
 extension StoreOptions {
-  /// Has the store write to a logger, beside the instrument that it has, and in place of standard error. A `reporting`
-  /// closure that it has is called as before.
+  /// Adds a logger to the store's instrument. Errors of effects go to the logger instead of standard error. An existing
+  /// `reporting` closure stays and is still called.
   public mutating func log(to logger: Logger) {
     let log = StoreLogger(logger)
     instrument = instrument.map { CombinedInstrument($0, log) } ?? log
-    // The instrument is told of the same effects, but not of stores that are too deep.
+    // The instrument receives the same effects, but not stores beyond the maximum depth.
     if reporting == nil { reporting = { if case .tooDeep = $0.reason { logger.error("\($0)") } } }
   }
 }
 
 extension LogOptions {
-  /// Has a store that follows a log write what an operator has to know to a logger, in place of standard error, or of
-  /// the `reporting` closure that there was.
+  /// Sends the reports of a store that follows a log to a logger, instead of standard error. Replaces an existing
+  /// `reporting` closure.
   public mutating func log(to logger: Logger) {
     reporting = { report in
       switch report {

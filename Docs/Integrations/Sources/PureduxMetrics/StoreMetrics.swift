@@ -3,7 +3,7 @@ public import Puredux
 public import ServiceLifecycle
 import Synchronization
 
-/// Figures of stores for swift-metrics, by OpenTelemetry's conventions for names and units.
+/// Metrics of stores for swift-metrics. Names and units follow the conventions of OpenTelemetry.
 ///
 ///     let metrics = StoreMetrics()
 ///     let rooms = StoreDirectory<Int, Room, RoomAction>(name: "rooms", instrument: metrics) { id in
@@ -32,12 +32,11 @@ import Synchronization
 /// | `puredux.log.behind`, `puredux.log.pending` | | `store` | the largest, the sum |
 /// | `puredux.log.waiting`, `puredux.log.stopped` | | `store` | stores whose log takes nothing; that have stopped |
 ///
-/// A metric's dimensions have to be few: `store` is not a store's name but its group, by default what comes before the
-/// first slash, so that `rooms/17` counts for `rooms`.
+/// Dimensions must have few values, so `store` is not the name of a store but its group. By default the group is the
+/// name up to the first slash: `rooms/17` counts for `rooms`.
 ///
-/// A commit costs some 2 µs, nearly all of it for the name of its action: without names (`namesActions`) some 150 ns.
-/// An effect costs some 2 µs, of which 1.5 µs are what any instrument costs. To both comes what the factory's metrics
-/// cost.
+/// A commit costs some 2 µs, nearly all of it for the name of its action. Without names (`namesActions`) it costs some
+/// 150 ns. An effect costs some 2 µs, of which any instrument costs 1.5 µs. The cost of the factory's metrics is extra.
 public final class StoreMetrics: StoreInstrument, Service {
   public let timesCommits: Bool
   private let namesActions: Bool
@@ -46,15 +45,15 @@ public final class StoreMetrics: StoreInstrument, Service {
   private let interval: Duration
   private let groups = Made<String, Group>()
   private let directories = Made<String, Group>()
-  /// The open stores, in parts, so that the commits of one hardly ever wait for those of another.
+  /// The open stores, sharded to reduce lock contention between stores.
   private let parts = (0..<64).map { _ in Made<InstrumentedStore, Watched>() }
 
   /// - Parameters:
-  ///   - factory: By default the one that the process has been given.
+  ///   - factory: The default is the process's factory.
   ///   - timesCommits: Whether commits are timed, which costs some 700 ns each.
-  ///   - namesActions: Whether commits and rejections have the dimension `action`, whose name is found by reflection.
-  ///   - interval: How often `run()` reads the figures of `sample()`, and how long it waits for a tree's answer.
-  ///   - group: The dimension `store` of a store: asked when it is made.
+  ///   - namesActions: Whether commits and rejections have the dimension `action`. The name is found by reflection.
+  ///   - interval: The interval of `run()`, and the time limit for a tree's answer.
+  ///   - group: Returns the dimension `store` of a store. Called when the store is made.
   public init(
     factory: (any MetricsFactory)? = nil, timesCommits: Bool = false, namesActions: Bool = true,
     every interval: Duration = .seconds(10),
@@ -67,7 +66,7 @@ public final class StoreMetrics: StoreInstrument, Service {
     self.group = group
   }
 
-  /// What is made when it is first needed.
+  /// Values that are created on first use.
   private final class Made<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private let values = Mutex<[Key: Value]>([:])
 
@@ -87,7 +86,6 @@ public final class StoreMetrics: StoreInstrument, Service {
     func remove(_ key: Key) { _ = values.withLock { $0.removeValue(forKey: key) } }
   }
 
-  /// The metrics of one group.
   private final class Group: Sendable {
     let dimension: (String, String)
     let chosen: (any MetricsFactory)?
@@ -124,7 +122,7 @@ public final class StoreMetrics: StoreInstrument, Service {
     }
   }
 
-  /// An open store, with those counters of its group that its actions have.
+  /// An open store, with the counters of its actions.
   private final class Watched: Sendable {
     let group: Group
     let commits = Made<String?, Counter>()
@@ -132,11 +130,11 @@ public final class StoreMetrics: StoreInstrument, Service {
 
     private struct Reading {
       var statistics: StoreStatistics?
-      /// Whether the store's tree has been asked, and has not answered.
+      /// Whether a request to the tree is unanswered.
       var isAsked = false
-      /// Whether the tree has not answered within the interval of a sample.
+      /// Whether the tree missed the time limit of a sample.
       var isSilent = false
-      /// The samples that wait for the answer, by their ids.
+      /// The samples that wait for the answer.
       var waiting: [ObjectIdentifier: Sample] = [:]
     }
 
@@ -146,8 +144,8 @@ public final class StoreMetrics: StoreInstrument, Service {
     var statistics: StoreStatistics? { reading.withLock { $0.statistics } }
     var isSilent: Bool { reading.withLock { $0.isSilent } }
 
-    /// Has a sample wait for the tree's answer, unless the tree is silent. A tree that owes an answer is not asked
-    /// again, so a tree that stands still is visited once.
+    /// Makes a sample wait for the tree's answer, unless the tree is silent. A tree with an unanswered request gets no
+    /// second one.
     func ask(for sample: Sample) -> (isNew: Bool, isAwaited: Bool) {
       reading.withLock { reading in
         defer { reading.isAsked = true }
@@ -164,7 +162,7 @@ public final class StoreMetrics: StoreInstrument, Service {
       for sample in waiting { sample.answered.yield() }
     }
 
-    /// Called if a sample waits no more.
+    /// Called when a sample stops waiting.
     ///
     /// - Parameter isOverdue: Whether the sample has waited for the whole interval.
     func leave(_ sample: Sample, isOverdue: Bool) {
@@ -174,7 +172,7 @@ public final class StoreMetrics: StoreInstrument, Service {
     }
   }
 
-  /// One call of `sample()`, which waits for the answers of trees.
+  /// One call of `sample()`.
   private final class Sample: Sendable {
     let (answers, answered) = AsyncStream.makeStream(of: Void.self)
   }
@@ -184,13 +182,13 @@ public final class StoreMetrics: StoreInstrument, Service {
   }
 
   private func watched(_ store: InstrumentedStore) -> Watched {
-    // Of a store that has ended, something may still be told.
+    // Events may arrive after the end of a store.
     part(of: store)[store] ?? Watched(metrics(of: group(store)))
   }
 
   private func metrics(of name: String) -> Group { groups.value(of: name) { Group(("store", name), factory) } }
 
-  // MARK: Told
+  // MARK: Events
 
   public func opened(_ store: InstrumentedStore) {
     _ = part(of: store).value(of: store) { Watched(metrics(of: group(store))) }
@@ -222,8 +220,8 @@ public final class StoreMetrics: StoreInstrument, Service {
   public func effect(_ event: EffectEvent, in store: InstrumentedStore) {
     let metrics = watched(store).group
     switch event.kind {
-    // Effects begin and end on several threads at once: how many run is read, as a figure that each of them recorded
-    // could stay an older one.
+    // Effects begin and end on several threads at once. If each recorded the gauge, an older value could overwrite a
+    // newer one, so `sample()` records it.
     case .began: metrics.active.add(1, ordering: .relaxed)
     case .retried: metrics.counter("puredux.effect.retries").increment()
     case .turnedAway: metrics.counter("puredux.effects.turned_away").increment()
@@ -262,16 +260,16 @@ public final class StoreMetrics: StoreInstrument, Service {
     }
   }
 
-  // MARK: Read
+  // MARK: Samples
 
-  /// Reads the figures of all open stores, and records them. It visits all trees at the same time, which costs a task
-  /// for each: with many trees, read seldom. It waits for the interval of `run()` at most. A tree that has not answered
-  /// by then counts as silent, and has the figures of its last answer. Calls that overlap wait for the same answer of a
-  /// tree. A cancelled call waits no longer, and counts no store as silent.
+  /// Samples all open stores and records the gauges. It reads all trees concurrently, with a task for each, so sample
+  /// rarely if there are many trees. It waits at most for the interval of `run()`. A tree that has not answered by then
+  /// counts as silent, and its last answer is used. Overlapping calls share the answers of trees. A cancelled call
+  /// stops waiting and counts no store as silent.
   public func sample() async {
     await read(parts.flatMap(\.all))
     let open = Dictionary(grouping: parts.flatMap(\.all)) { $0.value.group.dimension.1 }
-    // A group whose last store has ended shows nothing, rather than what it showed last.
+    // Groups without open stores are recorded as zero, so that old values disappear.
     for (name, metrics) in groups.all {
       let stores = open[name]?.map(\.value) ?? []
       var sum = StoreStatistics()
@@ -306,7 +304,7 @@ public final class StoreMetrics: StoreInstrument, Service {
     }
   }
 
-  /// Asks the trees of stores for their figures, and returns when all have answered, or after the interval.
+  /// Requests the statistics of the stores. Returns when all trees have answered, or after the interval.
   private func read(_ stores: [(key: InstrumentedStore, value: Watched)]) async {
     let sample = Sample()
     var left = 0
@@ -327,7 +325,7 @@ public final class StoreMetrics: StoreInstrument, Service {
     for (_, watched) in stores { watched.leave(sample, isOverdue: isOverdue) }
   }
 
-  /// Reads the figures again and again, until the process is asked to terminate.
+  /// Samples repeatedly until graceful shutdown.
   public func run() async throws {
     try? await cancelWhenGracefulShutdown {
       while !Task.isCancelled {

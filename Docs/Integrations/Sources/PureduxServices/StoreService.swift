@@ -2,8 +2,8 @@ public import Puredux
 public import PureduxLog
 public import ServiceLifecycle
 
-/// Shuts down a store or a directory of stores when the process is asked to terminate: accepted actions are committed,
-/// sequences end after their last state, and effects have a limited time to finish.
+/// Shuts down a store or a directory of stores on graceful shutdown: accepted actions are committed, sequences end
+/// after their last state, and effects have a limited time to finish.
 ///
 ///     let stores = StoreService(directory)
 ///     let group = ServiceGroup(
@@ -11,14 +11,14 @@ public import ServiceLifecycle
 ///       logger: logger)
 ///     try await group.run()
 ///
-/// A service group shuts its services down one after the other, from the last to the first. The order of stores and logs
-/// in the array does not matter: a log is closed when the stores that follow it have ended. A stream of the server ends
-/// with its store. If the server comes after the store in the array, it is shut down first, and waits for its streams:
-/// end these by `states().cancelOnGracefulShutdown()`.
+/// A service group shuts down its services one by one, from the last to the first. The order of stores and logs in the
+/// array does not matter, because a log is closed after its stores have ended. A server's stream of states ends with
+/// its store. If the server comes after the store in the array, it shuts down first and waits for its streams: end
+/// these with `states().cancelOnGracefulShutdown()`.
 public final class StoreService: Service {
   private let end: @Sendable () async -> Void
 
-  /// - Parameter interceptors: How the running effects end: by default they have ten seconds to finish.
+  /// - Parameter interceptors: How running effects end. By default they have ten seconds to finish.
   public init<State: Sendable, Action: Sendable>(
     _ store: RootStore<State, Action>, interceptors: InterceptorShutdown = .finish(within: .seconds(10))
   ) {
@@ -37,12 +37,12 @@ public final class StoreService: Service {
     await shutdown()
   }
 
-  /// Shuts the stores down, as `run()` does at its end, even if the caller is cancelled. Can be called at any time, and
-  /// more than once. Returns when the stores have ended, or earlier if an effect of the store calls it.
+  /// Shuts the stores down, as `run()` does at its end, even if the caller is cancelled. It can be called at any time,
+  /// and more than once. It returns when the stores have ended, or earlier if called by an effect of the store.
   public func shutdown() async { await Task { [end] in await end() }.value }
 }
 
-/// Closes a log when the stores that follow it have ended. It shuts down the stores that are still open.
+/// Closes a log after the stores that follow it have ended. Shuts down stores that are still open.
 public final class LogService: Service {
   private let once: Once
 
@@ -53,14 +53,14 @@ public final class LogService: Service {
     self.init(stores, close: close)
   }
 
-  /// Closes a log in files when the stores of these services have ended.
+  /// Closes a log in files after the stores of these services have ended.
   public convenience init(_ log: FileLog, after stores: StoreService...) {
     self.init(stores) { await log.close() }
   }
 
   private init(_ stores: [StoreService], close: @escaping @Sendable () async -> Void) {
     once = Once {
-      // All at the same time: a slow store does not keep the others from ending.
+      // Concurrently, so that a slow store does not delay the others.
       await withTaskGroup { tasks in
         for store in stores { tasks.addTask { await store.shutdown() } }
       }
@@ -73,7 +73,7 @@ public final class LogService: Service {
     await shutdown()
   }
 
-  /// As `StoreService.shutdown`, but not for an effect of the stores: it waits for these.
+  /// Like `StoreService.shutdown`, but an effect of these stores must not call it: it would wait for itself.
   public func shutdown() async { await once.run() }
 }
 

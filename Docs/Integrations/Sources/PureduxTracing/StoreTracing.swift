@@ -1,30 +1,30 @@
 public import Puredux
 public import Tracing
 
-/// Makes spans of what stores do, for swift-distributed-tracing: one for each commit, and one for each effect.
+/// Creates spans for swift-distributed-tracing: one for each commit and one for each effect.
 ///
 ///     let options = StoreOptions(carrying: .values(of: ServiceContext.$current), instrument: StoreTracing())
 ///     let store = RootStore(initialState: Cart(), options: options, reducer: reduce)
 ///     try await store.sendTraced(.add(book))
 ///
-/// `carrying:` takes the service context from the sender or dispatcher of an action to its commit and its effects: so
-/// they are in its trace, and a request that an effect makes is below the effect's span. The span of a commit is linked
-/// to the span that was current where the action was given; commits without any, such as those of other replicas and
-/// those that are replayed, have none.
+/// `carrying:` passes the service context of the sender on to the commit and the effects of an action. They belong to
+/// the sender's trace, and a request by an effect is a child of the effect's span. The span of a commit is linked to
+/// the span that was current when the action was sent. Commits without a context have no span: those of other replicas,
+/// and replayed ones.
 ///
-/// The span of an effect has the errors of its attempts. Its status is an error where the effect has failed, or took
-/// longer than its limit; an error that became an action (`Effect.catching`) is recorded, and leaves the status alone.
+/// The span of an effect records the errors of all attempts. Its status is an error if the effect failed or exceeded
+/// its limit. An error that became an action (`Effect.catching`) is recorded without changing the status.
 ///
-/// With a tracer that does nothing, a commit costs some 3 µs, and an effect some 2 µs, of which 1.5 µs are what any
-/// instrument costs. `carrying:` costs some 1.5 µs for each commit.
+/// With a no-op tracer, a commit costs some 3 µs, and an effect some 2 µs, of which any instrument costs 1.5 µs.
+/// `carrying:` costs some 1.5 µs per commit.
 public struct StoreTracing: StoreInstrument {
   private let chosen: (any Tracer)?
   private var tracer: any Tracer { chosen ?? InstrumentationSystem.tracer }
 
-  /// - Parameter tracer: By default the one that the process has been given at the time.
+  /// - Parameter tracer: The default is the process's current tracer.
   public init(tracer: (any Tracer)? = nil) { chosen = tracer }
 
-  /// A commit's span says how long it waited and took: that costs a commit some 700 ns, as in every instrument.
+  /// A commit's span has its waiting time and duration, which costs some 700 ns per commit, as in every instrument.
   public var timesCommits: Bool { true }
 
   public func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore) {
@@ -39,7 +39,7 @@ public struct StoreTracing: StoreInstrument {
     }
   }
 
-  /// When the work has been done, as only then it is known what it was: it began that long ago.
+  /// Creates the span after the commit, when its outcome is known, with the start time in the past.
   private func note<Action>(
     _ action: Action, _ commit: CommitEvent, in store: InstrumentedStore, _ more: (any Span) -> Void
   ) {
@@ -67,7 +67,7 @@ public struct StoreTracing: StoreInstrument {
   }
 
   public func effect(_ event: EffectEvent, in store: InstrumentedStore) {
-    // There is none, or that of another effect, where one begins or is not begun.
+    // At the begin of an effect, or if it is turned away, there is no span, or the span of another effect.
     guard let span = Self.spans?.span else { return }
     switch event.kind {
     case .retried(let error, _), .ended(.caught(let error), _): span.recordError(error)
@@ -82,7 +82,7 @@ public struct StoreTracing: StoreInstrument {
     span.setStatus(SpanStatus(code: .error, message: "\(error)"))
   }
 
-  /// The span of the effect that the current task works on.
+  /// The span of the current task's effect.
   @TaskLocal private static var spans: Spans?
   private struct Spans: Sendable {
     let span: any Span
@@ -101,7 +101,7 @@ public struct StoreTracing: StoreInstrument {
 }
 
 extension ActionHandler {
-  /// As `send`, within a span of its own, which the commit is linked to, and the effects are below.
+  /// Like `send`, within a span of its own. The commit is linked to the span, and the effects are its children.
   public func sendTraced(_ action: Action, tracer: (any Tracer)? = nil) async throws {
     try await (tracer ?? InstrumentationSystem.tracer).withAnySpan(
       "send \(StoreTracing.name(of: action))", ofKind: .producer
@@ -113,7 +113,7 @@ extension ActionHandler {
 
 extension Duration {
   fileprivate var nanoseconds: Int64 {
-    // A store's clock may be any: a time that no trace is as long as counts as an hour.
+    // A store may have any clock: longer times are capped at an hour.
     let whole = min(max(self, .zero), .seconds(3600)).components
     return whole.seconds * 1_000_000_000 + whole.attoseconds / 1_000_000_000
   }

@@ -39,7 +39,7 @@ private enum Action: Sendable, Codable {
   }
 }
 
-/// Knows the stores that it has been told of.
+/// An instrument that collects its stores.
 private final class Opened: StoreInstrument {
   let stores = Mutex<[InstrumentedStore]>([])
   func opened(_ store: InstrumentedStore) { stores.withLock { $0.append(store) } }
@@ -179,7 +179,7 @@ private final class Opened: StoreInstrument {
     #expect(try factory.expectGauge("puredux.stores", store).lastValue == 0)
   }
 
-  /// Runs nothing while it is suspended.
+  /// An executor that runs nothing while it is suspended.
   private final class Queue: SerialExecutor {
     let queue = DispatchQueue(label: "metrics")
     let enqueued = Atomic(0)
@@ -218,7 +218,7 @@ private final class Opened: StoreInstrument {
     for store in stores { await store.shutdown() }
   }
 
-  /// Samples that overlap, or are cancelled, before the tree has had time to answer.
+  /// Samples that overlap or are cancelled before the tree has had time to answer.
   @Test(arguments: [false, true]) func `a store is silent only if it has not answered within the interval`(
     isCancelled: Bool
   ) async throws {
@@ -310,7 +310,7 @@ private final class Opened: StoreInstrument {
     try await store.sendTraced(.add(1), tracer: tracer)
     await worked.wait()
     await store.shutdown(interceptors: .finish(within: .seconds(10)))
-    // Nobody's trace.
+    // Without a trace.
     _ = store
     let spans = Dictionary(uniqueKeysWithValues: tracer.finishedSpans.map { ($0.operationName, $0) })
     #expect(Set(spans.keys) == ["send add", "commit add", "effect work", "request"])
@@ -468,12 +468,12 @@ private final class Opened: StoreInstrument {
       following: again["sum"], initialState: 0, options: FollowingOptions(fingerprint: .unchecked),
       reducer: Action.reduce)
     let state = await reopened.state
-    // A `send` that was cancelled on its way may be there as well.
+    // A `send` that was cancelled on its way may be committed as well.
     #expect(state == count || state == count + 1)
     await LogService(again, after: StoreService(reopened)).shutdown()
   }
 
-  /// Answers with a stream of states, and waits for it when the process is asked to terminate, as a server does.
+  /// A server that responds with a stream of states, and waits for the stream on graceful shutdown.
   private struct StreamingServer: Service {
     let states: AsyncStream<Int>
     let answered: AsyncStream<Void>.Continuation

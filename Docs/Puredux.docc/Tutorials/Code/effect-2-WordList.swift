@@ -1,4 +1,4 @@
-/// Knows what words mean: a service, which takes its time and may fail.
+/// Looks up the meanings of words: a service that takes time and may fail.
 struct WordList: Sendable {
   var meaning: @Sendable (String) async throws -> String
 

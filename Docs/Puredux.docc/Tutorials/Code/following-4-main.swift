@@ -6,7 +6,7 @@ let states = room.states(bufferingPolicy: .bufferingNewest(1))
 let reader = Task {
   for await room in states {
     print(room.messages.count, "messages")
-    try await Task.sleep(for: .milliseconds(100))  // A client that reads slowly.
+    try await Task.sleep(for: .milliseconds(100))  // A slow client.
   }
 }
 

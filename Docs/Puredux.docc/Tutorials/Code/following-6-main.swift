@@ -2,7 +2,7 @@ import Puredux
 
 let room = RootStore<Room, RoomAction>(initialState: Room()) { $0.apply($1) }
 
-/// What one guest is about to say: nobody else's, and gone with the guest.
+/// A guest's unsent message. It is private, and ends with the child store.
 struct Draft: Sendable {
   var text = ""
 }

@@ -6,7 +6,7 @@ struct Room: Codable, Sendable, Equatable {
     switch action {
     case .say(let text): messages.append(text)
     case .setTopic(let topic): self.topic = topic
-    case .lookUp: break  // Changes nothing: an effect is to answer it.
+    case .lookUp: break  // Changes nothing: an effect answers it.
     }
   }
 }

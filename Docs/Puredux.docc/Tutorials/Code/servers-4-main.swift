@@ -3,7 +3,7 @@ import PureduxLog
 import PureduxNATS
 
 var options = NATSLog.Options()
-options.replicas = 1  // One server of NATS, for trying it out; three where it has to stay up.
+options.replicas = 1  // A single NATS server for development; use three in production.
 
 let log = try await NATSLog(servers: ["nats://127.0.0.1:4222"], options: options)
 let room = try await RootStore<Room, RoomAction>(

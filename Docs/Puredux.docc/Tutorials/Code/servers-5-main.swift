@@ -22,7 +22,7 @@ while let line = readLine() {
   do {
     try await room.send(.say(line), within: .seconds(20))
   } catch {
-    print("Not said:", error)
+    print("Not sent:", error)
   }
 }
 await room.shutdown()

@@ -5,7 +5,7 @@ import Testing
 @testable import Rooms
 
 @Suite struct RoomTests {
-  @Test func `what is said is kept, in order`() {
+  @Test func `messages are kept in order`() {
     var room = Room()
     room.apply(.say("Hello"))
     room.apply(.say("Bye"))

@@ -7,7 +7,7 @@ import Testing
 struct Unknown: Error {}
 
 @Suite struct RoomTests {
-  @Test func `what is said is kept, in order`() {
+  @Test func `messages are kept in order`() {
     var room = Room()
     room.apply(.say("Hello"))
     room.apply(.say("Bye"))
@@ -18,7 +18,7 @@ struct Unknown: Error {}
     TestStore(initialState: Room(), interceptors: .lookingUp(in: WordList(meaning: meaning))) { $0.apply($1) }
   }
 
-  @Test func `what a word means is said`() async {
+  @Test func `the meaning of a word is posted`() async {
     let store = store { _ in "something that acts" }
     await store.send(.lookUp("actor"))
     await store.receive(.say("actor: something that acts")) { $0.messages = ["actor: something that acts"] }

@@ -10,7 +10,7 @@ private func dispatchAll(_ store: Store<Board, Action>, _ count: Int = actions) 
     store.dispatch(.add(number))
     blackHole(number)
   }
-  // Returns when all is committed.
+  // Returns after all actions are committed.
   try await store.send(.add(0))
 }
 
@@ -24,14 +24,14 @@ private func sendAll(_ store: Store<Board, Action>, _ count: Int = actions) asyn
 private func awaitAll(_ plain: Plain, _ count: Int = actions) async {
   for number in 0..<count {
     await plain.send(.add(number))
-    // Something that is not the actor's, or the compiler stays on the actor for the whole loop.
+    // Code outside the actor: otherwise the compiler stays on the actor for the whole loop.
     blackHole(number)
   }
 }
 
-/// A child store a level, each with a state of its own; what it shows is that.
+/// One child store per level, each with a state of its own, which is all that it shows.
 ///
-/// Made from concrete types: through an existential parent the closures of a commit are not specialized, and cost three
+/// The parents have concrete types: through an existential, the closures of a commit are not specialized and cost three
 /// times as much.
 private func descend(_ levels: Int, from root: RootStore<Board, Action>) -> [StateStore<Board, Action>] {
   var stores = [root.childStore(initialState: Board(), stateMapping: { $1 }, reducer: reduce)]
@@ -82,7 +82,7 @@ func commits() {
   } theirs: {
     await awaitAll(plain)
   }
-  // On Linux a `Mutex` in the place of the inbox's lock takes a hundred times as much.
+  // On Linux, a `Mutex` instead of the inbox's lock takes a hundred times as long.
   measure(
     Line(name: "dispatch, 64 threads that flood, processor time", beside: "pthread_mutex", bound: 1.5), iterations: 5
   ) {
@@ -97,7 +97,7 @@ func commits() {
     }
     return (ours, theirs)
   }
-  // Whoever schedules the drain, it is the one that is specialized.
+  // The drain is the specialized one, regardless of the caller that schedules it.
   compare(
     Line(name: "dispatch behind a subscription", beside: "dispatch to a root store", bound: 1.3), operations: actions
   ) {
@@ -173,7 +173,7 @@ func commits() {
     "middleware that passes on", bound: 1.8,
     RootStore(initialState: Board(), middleware: [Middleware { action, _, next in next(action) }], reducer: reduce))
   feature(
-    // Of which an atomic addition by itself is 0.45.
+    // An atomic addition alone is 0.45 of this.
     "an instrument that counts", bound: 3,
     RootStore(initialState: Board(), options: StoreOptions(instrument: Counting()), reducer: reduce))
   feature(
@@ -251,7 +251,7 @@ func commits() {
 }
 
 func allocationsBehind() {
-  // Behind by hundreds of states at each pause.
+  // Each pause finds the subscribers hundreds of states behind.
   measure(
     Line(name: "allocations a commit, 100 that fall behind", beside: "one", bound: 0.05, unit: "."), iterations: 5
   ) {
@@ -259,9 +259,10 @@ func allocationsBehind() {
   }
 }
 
-/// Those of a commit that 100 follow, without those of the pauses in which they catch up: `Task.yield()` allocates.
+/// The allocations of a commit with 100 subscribers, without those of the pauses for them: `Task.yield()` allocates.
 ///
-/// - Parameter operations: An iteration has to take less than a second: the harness drops what has none in a second.
+/// - Parameter operations: An iteration must take less than a second, because the harness drops a line without a result
+///   in that time.
 private func allocationsFollowed(
   pausingEvery interval: Int, yields: Int, operations: Int = 3_000
 ) async throws -> Double {
@@ -288,8 +289,8 @@ private func allocationsFollowed(
   return max(all - pauses, 0)
 }
 
-/// How many allocations one of many operations makes. The least of several counts: what the thread pool allocates when
-/// a job goes from one thread to another comes and goes.
+/// The number of allocations by one of many operations. This is the lowest of several counts: the thread pool also
+/// allocates, irregularly, when a job moves between threads.
 private func allocations(_ count: Int = 3_000, _ run: (Int) async throws -> Void) async throws -> Double {
   try await run(count / 3)
   var least = UInt64.max
@@ -301,7 +302,6 @@ private func allocations(_ count: Int = 3_000, _ run: (Int) async throws -> Void
   return Double(least) / Double(count)
 }
 
-/// Counts commits, as the plainest metric does.
 private final class Counting: StoreInstrument {
   let timesCommits: Bool
   private let commits = Atomic(0)

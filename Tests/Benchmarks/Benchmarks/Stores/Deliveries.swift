@@ -1,7 +1,7 @@
 import AsyncAlgorithms
 import Puredux
 
-/// Commits so often, with subscribers that read everything through a stream, and waits until they have.
+/// Commits so often while subscribers read all states through streams. Returns when they have read the last.
 private func deliver(
   _ commits: Int, to subscribers: Int, stalled: Int = 0,
   _ policy: AsyncStream<Board>.Continuation.BufferingPolicy = .unbounded
@@ -22,7 +22,6 @@ private func deliver(
   withExtendedLifetime(waiting) {}
 }
 
-/// The same through a sequence.
 private func deliverInSequence(_ commits: Int, to subscribers: Int) async throws {
   let root = makeRoot()
   let store = root.store()
@@ -51,7 +50,7 @@ private func deliverByHand(_ commits: Int, to subscribers: Int) async {
   }
 }
 
-/// What `AsyncStream` itself takes: a stream that makes its elements of nothing.
+/// The cost of `AsyncStream` itself: a stream of constant elements.
 private func constants(_ count: Int) -> AsyncStream<Board> {
   let made = Own()
   return AsyncStream {
@@ -71,7 +70,7 @@ private func deliverShared(_ commits: Int, to subscribers: Int) async {
         for await board in shared where board.count == commits { break }
       }
     }
-    // Time to subscribe: a subscriber that is late misses nothing but the first states, and needs the last only.
+    // Time to subscribe: a late subscriber misses only the first states, and needs only the last.
     for _ in 0..<100 { await Task.yield() }
     for number in 1...commits {
       await store.send(.add(1))
@@ -99,13 +98,14 @@ private func deliverOnQueue(_ commits: Int, to subscribers: Int, completing: Boo
   store.wait()
 }
 
-/// What one observer keeps, or one stream: touched by one at a time.
+/// The count of one observer or one stream; never accessed concurrently.
 private final class Own: @unchecked Sendable {
   var count = 0
 }
 
 func deliveries() {
-  // Those through `AsyncStream` have no bounds: it takes longer by itself. Nor has a callback that wakes nobody.
+  // Deliveries through `AsyncStream` have no bounds, because the stream itself takes longer. Callbacks that wake nobody
+  // have none either.
   for (subscribers, commits, sequenceBound) in [
     (1, 20_000, nil), (10, 5_000, nil), (100, 500, nil), (1_000, 100, 0.12), (10_000, 20, nil),
   ] as [(Int, Int, Double?)] {
@@ -176,7 +176,7 @@ func deliveries() {
       for number in 1..<count { store.dispatch(.add(number)) }
       try await store.send(.add(0))
     }
-    // Once to have the memory.
+    // A first run allocates the memory.
     try await commit(20_000)
     let taken = try await nanoseconds(20_000) { try await commit(20_000) }
     withExtendedLifetime(waiting) {}
@@ -188,7 +188,7 @@ func deliveries() {
   measure(Line(name: "the same, .bufferingNewest(1)", beside: "beside one", bound: 1.2)) {
     (try await stalled(10_000, .bufferingNewest(1)), try await stalled(1, .bufferingNewest(1)))
   }
-  // One that keeps everything takes room for each state, too.
+  // Against none, because an unbounded subscriber also needs memory for each state.
   measure(Line(name: "a commit beside 1000 stalled", beside: "beside none", bound: 5)) {
     (try await stalled(1_000, .unbounded), try await stalled(0, .unbounded))
   }

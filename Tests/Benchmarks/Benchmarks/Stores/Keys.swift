@@ -9,7 +9,7 @@ private func makeDevices() -> RootStore<Devices, Int> {
   RootStore(initialState: Devices(byID: Keyed((0..<10_000).map { ($0, 0) }))) { state, id in state.byID[id]? &+= 1 }
 }
 
-/// The time to change one of 10,000 values, of which so many have a follower of their own.
+/// The time to change one of 10,000 values if `followed` of them have a follower each.
 ///
 /// - Parameter byChildren: Whether each follower follows a child store of that value.
 private func change(followed: Int, byChildren: Bool = false) async throws -> Double {
@@ -28,7 +28,7 @@ private func change(followed: Int, byChildren: Bool = false) async throws -> Dou
   }
   try await root.send(0)
   @Sendable func changeAll() async throws {
-    // The one that is followed in both.
+    // This key is followed in both cases.
     for _ in 0..<20_000 { try await root.send(0) }
   }
   try await changeAll()
@@ -38,7 +38,7 @@ private func change(followed: Int, byChildren: Bool = false) async throws -> Dou
   return taken
 }
 
-/// What followers of keys that do not change cost.
+/// The cost of followers of keys that do not change.
 func keys() {
   measure(Line(name: "one of 10,000 keys changes, each followed", beside: "one followed", bound: 3), iterations: 5) {
     (try await change(followed: 10_000), try await change(followed: 1))

@@ -1,7 +1,7 @@
 import Benchmark
 import Puredux
 
-/// The time from `dispatch` until a subscriber that waits has the state, many times; under load others commit
+/// The time from `dispatch` until a waiting subscriber has the state, measured many times. Under load, others commit
 /// meanwhile.
 func latency(_ name: String, isLoaded: Bool) {
   Benchmark(

@@ -2,37 +2,35 @@ import Benchmark
 import Foundation
 import Synchronization
 
-/// What one line of the table is about: something of ours, something beside it, and how much of the other ours may
-/// cost.
+/// One line of the table: an operation of the library, an alternative to it, and the highest ratio of their costs.
 ///
-/// Both are measured in each iteration, one right after the other: so the machine's moods fall on both.
+/// Each iteration measures both, one right after the other, so that disturbances affect both.
 struct Line: Sendable {
   let name: String
-  /// What it is compared with.
+  /// The alternative.
   let beside: String
   /// The highest ratio allowed.
   var bound: Double?
-  /// Whether the figures are bytes or counts, and not nanoseconds.
+  /// The unit of the figures: nanoseconds, bytes or counts.
   var unit = "ns"
 
-  /// The name under which the harness knows it: the reader takes it apart.
+  /// The line's name in the harness. `Ratios` takes it apart.
   var key: String {
     let number = lineNumber.add(1, ordering: .relaxed).newValue
     return "\(number) | \(name) | \(beside) | \(bound.map { "\($0)" } ?? "-") | \(unit)"
   }
 }
 
-/// The lines in the order in which they are registered.
 private let lineNumber = Atomic(0)
 
-/// The figures of a line, in thousandths so that they are whole numbers.
+/// The figures of a line, as whole thousandths.
 enum Figure {
   static let ours = BenchmarkMetric.custom("ours", polarity: .prefersSmaller, useScalingFactor: false)
   static let theirs = BenchmarkMetric.custom("theirs", polarity: .prefersSmaller, useScalingFactor: false)
   static let ratio = BenchmarkMetric.custom("ratio", polarity: .prefersSmaller, useScalingFactor: false)
 }
 
-/// Registers a line whose two figures a closure answers.
+/// Registers a line whose two figures a closure returns.
 func measure(
   _ line: Line, iterations: Int = 9, _ figures: @escaping @Sendable () async throws -> (ours: Double, theirs: Double)
 ) {
@@ -49,7 +47,7 @@ func measure(
   }
 }
 
-/// Registers a line that compares the time two closures take for so many operations.
+/// Registers a line that compares the times of two closures for `operations` operations.
 func compare(
   _ line: Line, operations: Int, iterations: Int = 9, ours: @escaping @Sendable () async throws -> Void,
   theirs: @escaping @Sendable () async throws -> Void
@@ -59,7 +57,7 @@ func compare(
   }
 }
 
-/// The time for one of so many operations, done on the thread pool.
+/// The time per operation, on the thread pool.
 func nanoseconds(_ operations: Int, _ body: @escaping @Sendable () async throws -> Void) async throws -> Double {
   try await Task.detached {
     let clock = ContinuousClock()
@@ -70,7 +68,6 @@ func nanoseconds(_ operations: Int, _ body: @escaping @Sendable () async throws 
   }.value
 }
 
-/// Runs a body in several tasks at once.
 func concurrently(_ count: Int, _ body: @escaping @Sendable () async throws -> Void) async throws {
   try await withThrowingTaskGroup { tasks in
     for _ in 0..<count { tasks.addTask { try await body() } }
@@ -78,7 +75,7 @@ func concurrently(_ count: Int, _ body: @escaping @Sendable () async throws -> V
   }
 }
 
-/// The processor time, of all threads, for one of so many operations.
+/// The processor time of all threads, per operation.
 func processorNanoseconds(_ operations: Int, _ body: @escaping @Sendable () async throws -> Void) async throws -> Double
 {
   func now() -> Double {
@@ -93,7 +90,6 @@ func processorNanoseconds(_ operations: Int, _ body: @escaping @Sendable () asyn
   }.value
 }
 
-/// Has so many threads call a body, and returns when all have returned.
 func onThreads(_ count: Int, _ body: @escaping @Sendable () -> Void) async {
   await withTaskGroup { tasks in
     for _ in 0..<count {
@@ -109,7 +105,6 @@ func onThreads(_ count: Int, _ body: @escaping @Sendable () -> Void) async {
   }
 }
 
-/// A value behind a `pthread_mutex`.
 final class PlatformMutex<Value: Sendable>: @unchecked Sendable {
   private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
   private var value: Value

@@ -3,7 +3,7 @@ import Dispatch
 import Puredux
 import Synchronization
 
-/// The state and the actions of all lines.
+/// The state of all lines.
 struct Board: Sendable {
   var count = 0
   var items: [Int] = []
@@ -28,13 +28,12 @@ func makeRoot(_ board: Board = Board()) -> RootStore<Board, Action> {
   RootStore(initialState: board, reducer: reduce)
 }
 
-/// An actor with a method.
 actor Plain {
   private var board = Board()
   func send(_ action: Action) { reduce(&board, action) }
 }
 
-/// An actor that keeps a continuation for each subscriber, as one writes it by hand.
+/// A hand-written actor with a continuation for each subscriber.
 actor HandWritten {
   private var board = Board()
   private var subscribers: [AsyncStream<Board>.Continuation] = []
@@ -51,7 +50,7 @@ actor HandWritten {
   }
 }
 
-/// A store on a serial dispatch queue, which calls its observers back.
+/// A store on a serial dispatch queue that calls its observers.
 final class QueueStore: @unchecked Sendable {
   enum Status {
     case active
@@ -67,8 +66,8 @@ final class QueueStore: @unchecked Sendable {
     queue.sync { observers.append(observer) }
   }
 
-  /// With an observer that says by a handler whether it wants more, as Puredux's do: the handler may be called later
-  /// and from anywhere.
+  /// Adds an observer that reports its status through a handler, like an observer of Puredux. The handler may be called
+  /// later, and from anywhere.
   func observe(_ observer: @escaping @Sendable (Board, @escaping @Sendable (Status) -> Void) -> Void) {
     queue.sync { completingObservers.append(observer) }
   }

@@ -2,7 +2,7 @@ import AllocationCount
 import Benchmark
 import Puredux
 
-/// The time to change one element of a state of this size, with subscribers that keep up.
+/// The time to change one element of a state of this size while subscribers keep up.
 private func change(_ size: Int, subscribers: Int, inTable: Bool) async throws -> Double {
   let board =
     inTable
@@ -16,12 +16,12 @@ private func change(_ size: Int, subscribers: Int, inTable: Bool) async throws -
   let count = subscribers > 10 ? 500 : 20_000
   @Sendable func changeAll() async throws {
     for number in 0..<count {
-      // The same hundred in either size: what is asked here is the store's cost, not the memory's, in which the entries
-      // of a large table lie apart.
+      // The same hundred elements in both sizes: this measures the store, not the memory, where the entries of a large
+      // table are far apart.
       try await store.send(inTable ? .enter(number % 100, number) : .set(number % 100, number))
     }
   }
-  // Once to have the memory.
+  // A first run allocates the memory.
   try await changeAll()
   let taken = try await nanoseconds(count, changeAll)
   await root.shutdown()
@@ -29,7 +29,7 @@ private func change(_ size: Int, subscribers: Int, inTable: Bool) async throws -
   return taken
 }
 
-/// The bytes that so many of something take, each, while they are there.
+/// The bytes per object while `count` objects exist.
 private func bytes<Thing>(_ count: Int, _ make: () -> Thing) -> Double {
   var things: [Thing] = []
   things.reserveCapacity(count)
@@ -40,9 +40,9 @@ private func bytes<Thing>(_ count: Int, _ make: () -> Thing) -> Double {
   return (Double(during) - Double(before)) / Double(count)
 }
 
-/// What is left of each of so many things once they have come to their end.
+/// The bytes per object that remain after `count` objects have ended.
 private func left(of count: Int, _ makeAndEnd: () async throws -> Void) async throws -> Double {
-  // What is kept from one time to the next is there since the harness's warm-up.
+  // Memory that is kept between runs has been there since the harness's warm-up.
   let before = heap_bytes_in_use()
   try await makeAndEnd()
   return max(Double(heap_bytes_in_use()) - Double(before), 0) / Double(count)

@@ -39,7 +39,7 @@ private func dispatchAll<State: Sendable, Action: Sendable>(
   try await store.send(action(count))
 }
 
-/// What effects of the state, and what is carried along, cost.
+/// The cost of effects of the state, and of carried values.
 func stateEffects() {
   let actions = 200_000
   let plain = makeRoot()
@@ -53,7 +53,7 @@ func stateEffects() {
     try await dispatchAll(plain.store(), actions) { .add($0) }
   }
 
-  // Most jobs have no effect: what is measured is the looking, and the one that comes and goes.
+  // Most jobs have no effect: this measures the comparison, and the one effect that comes and goes.
   let busy = makeJobs(.forEach(\.all) { job in job.id < 0 ? .run { _ in } : nil })
   func beside(_ name: String, _ action: @escaping @Sendable (Int) -> JobsAction) {
     let commits = 200

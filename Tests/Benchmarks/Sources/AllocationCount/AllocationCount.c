@@ -1,4 +1,5 @@
-// Counts allocations by standing in for malloc and its kin, which on Linux the executable may: the C library's own are called by their other names.
+// Counts allocations by replacing malloc and its kin, as an executable on Linux may. The C library's own functions are
+// called by their other names.
 #define _GNU_SOURCE
 #include "AllocationCount.h"
 
@@ -13,7 +14,8 @@
 
 static _Atomic uint64_t count;
 
-// Where the thread pool's code lies. What it allocates to hand a job from one thread to another is not counted: that depends on how many threads there are.
+// The address range of the thread pool's code. Its allocations for moving a job between threads are not counted: they
+// depend on the number of threads.
 static _Atomic uintptr_t pool_start, pool_end;
 
 static int find_pool(struct dl_phdr_info *info, size_t size, void *unused) {
@@ -35,7 +37,7 @@ extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 
-// Inlined, so that the return address is that of who allocates.
+// Inlined, so that the return address is the allocating caller's.
 __attribute__((always_inline)) static inline void counted(void) {
   uintptr_t caller = (uintptr_t)__builtin_return_address(0);
   if (caller >= pool_start && caller < pool_end) return;

@@ -3,8 +3,8 @@ import Output
 import Puredux
 import Synchronization
 
-/// What `dispatch` costs where producers and the tree run at once, each on a thread of its own, beside a mailbox of the
-/// same shape written by hand: a `Mutex` around an array that a consumer swaps out.
+/// The cost of `dispatch` while producers and the tree run on separate threads, compared with a hand-written mailbox: a
+/// `Mutex` around an array that a consumer swaps out.
 @main
 struct BothThreads {
   struct Board: Sendable {
@@ -24,7 +24,6 @@ struct BothThreads {
     }
   }
 
-  /// The mailbox.
   final class Mailbox: Sendable {
     private struct Contents {
       var waiting: [Action] = []
@@ -59,7 +58,7 @@ struct BothThreads {
       }
     }
 
-    /// Returns when so much has been counted.
+    /// Returns when the count is reached.
     func wait(for count: Int) async {
       while board.withLock({ $0.count }) < count { await Task.yield() }
     }
@@ -101,7 +100,7 @@ struct BothThreads {
           await produce(producers) { mailbox.dispatch($0) }
           await mailbox.wait(for: actions)
         }
-        // The first warms up.
+        // The first round is a warm-up.
         if round == 0 { continue }
         ours.append(our)
         theirs.append(their)

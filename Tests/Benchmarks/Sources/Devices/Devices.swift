@@ -4,8 +4,8 @@ import Output
 import Puredux
 import Synchronization
 
-/// Many devices in one tree, each followed by its own stream and changed by its own producer at random: how commits a
-/// second and memory grow with their number. Prints a table; `Docs/Pictures/devices.py` makes a picture of it.
+/// Many devices in one tree. Each has a stream that follows it, and a producer that changes it at random. Prints how
+/// commits per second and memory grow with the number of devices; `Docs/Pictures/devices.py` draws the table.
 @main
 struct Devices {
   struct Device: Sendable {
@@ -63,14 +63,14 @@ struct Devices {
           counts.missing.wrappingAdd(abs(rounds - elements) + abs(rounds - last), ordering: .relaxed)
         }
       }
-      // All wait for what comes.
+      // All streams wait for their next state.
       try await store.send(Reading(device: -1, value: 0))
       bytes = Double(heap_bytes_in_use() - before) / Double(count)
       let began = clock.now
       await withTaskGroup { producers in
         for device in 0..<count {
           producers.addTask {
-            // Each in its own order; who comes next is up to the threads.
+            // Each producer keeps its own order; the threads decide the order between producers.
             var random = SystemRandomNumberGenerator()
             for _ in 0..<rounds {
               store.dispatch(Reading(device: device, value: Int.random(in: 0..<1_000, using: &random)))

@@ -2,12 +2,12 @@
 @preconcurrency import Foundation
 
 public enum Output {
-  /// Has the process end with exit code 2 if standard output does not take everything that is printed: it is full,
+  /// Makes the process end with exit code 2 if standard output does not take all that is printed, because it is full,
   /// closed, or a pipe without a reader.
   public static func prepare() {
-    // A pipe without a reader is an error and no signal.
+    // Writing to a pipe without a reader is then an error instead of a signal.
     signal(SIGPIPE) { _ in }
-    // A closed output is replaced by one that refuses every write, so that no file gets its number.
+    // Closed descriptors are replaced by ones that refuse every access, so that no opened file gets their numbers.
     for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 {
       _ = open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY)
     }

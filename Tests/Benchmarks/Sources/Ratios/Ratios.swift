@@ -1,21 +1,21 @@
 import Foundation
 import Output
 
-/// Reads what the harness has measured, prints the table of ratios, and fails where a bound is missed.
+/// Reads the harness's results, prints the table of ratios, and fails if a bound is missed.
 @main
 struct Ratios {
-  /// The part of a result in the JMH format that is needed here.
+  /// The required part of a result in the JMH format.
   struct Result: Decodable {
     struct Metric: Decodable {
       let rawData: [[Double]]
 
-      /// In order; figures come in thousandths.
+      /// In ascending order. The figures are thousandths.
       var values: [Double] { rawData.joined().map { $0 / 1000 }.sorted() }
     }
     let benchmark: String
     let secondaryMetrics: [String: Metric]
 
-    /// What the benchmark is called, without what the harness puts before it.
+    /// The benchmark's name, without the prefix of the harness.
     var name: String {
       (benchmark.split(separator: ".Stores.", maxSplits: 1).last.map(String.init) ?? benchmark)
         .replacing("_", with: " ")
@@ -28,7 +28,7 @@ struct Ratios {
   static func main() throws {
     Output.prepare()
     guard CommandLine.arguments.count > 1 else {
-      print("Give it the files that the harness has written.")
+      print("Usage: Ratios FILES, with the files that the harness has written.")
       exit(2)
     }
     let files = CommandLine.arguments.dropFirst().map { URL(filePath: $0) }
@@ -91,6 +91,5 @@ struct Ratios {
 }
 
 extension [Double] {
-  /// Of values in order.
   fileprivate func percentile(_ part: Double) -> Double { self[Int((Double(count - 1) * part).rounded())] }
 }

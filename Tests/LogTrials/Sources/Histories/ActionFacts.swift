@@ -1,18 +1,16 @@
-/// What is known of an action from all calls that gave it: several, where it was tried again.
+/// The facts about an action from all its calls, of which a retried action has several.
 struct ActionFacts: Sendable {
-  /// The first and the last of its calls that may have done something, as indices; of all, where none of them may; nil
-  /// where nobody called it. What is said of it below is of these.
+  /// The indices of the first and last of its effective calls: those that may have had an effect, or all calls if none
+  /// may have. Nil if nobody called it. The other facts are of these calls.
   var calls: ClosedRange<Int>?
   var attempts = 0
-  /// How many of its calls certainly did nothing.
   var failures = 0
-  /// Of its calls that were acknowledged the one that was first, as far as the clock of that one tells.
+  /// The earliest acknowledged call, by that call's clock.
   var acknowledged: Int?
-  /// Whose it is; nil where several writers called it.
+  /// The writer. Nil if several called it.
   var writer: Int?
-  /// The clock of all its calls; nil where they are of several.
+  /// The clock. Nil if the calls are by several clocks.
   var clock: Int?
-  /// When it was first called.
   var invoked = Int.max
 
   var isRefused: Bool { attempts > 0 && failures == attempts }
@@ -31,7 +29,7 @@ struct ActionFacts: Sendable {
     defer { attempts += 1 }
     if call.outcome == .failed {
       failures += 1
-      // One that certainly did nothing is no reason for where the action is.
+      // A failed call does not explain the action's place.
       if failures <= attempts { return }
     } else if isRefused {
       calls = nil

@@ -1,7 +1,7 @@
-// What callers were told, beside the order.
+// Checks calls against the order.
 
 extension Checker {
-  /// Looks at what became of each action, and whether it is where its caller was told.
+  /// Checks each action's outcome and place against its acknowledgements.
   mutating func checkCalls() {
     for (action, facts) in facts.enumerated() where facts.attempts > 0 {
       if facts.acknowledged != nil {
@@ -26,7 +26,7 @@ extension Checker {
     }
   }
 
-  /// Notes which actions were acknowledged more than once, and where those are that nobody has recorded.
+  /// Notes actions with several acknowledgements, and the acknowledged positions that nobody recorded.
   private mutating func noteTold() {
     for (index, call) in history.calls.enumerated() where call.outcome == .acknowledged {
       guard let action = call.action else { continue }
@@ -47,8 +47,8 @@ extension Checker {
     }
   }
 
-  /// Of the reads that began after an action was acknowledged, and claim to show it, one does. If none does, the end of
-  /// the log is gone, whatever a replica had applied before.
+  /// Among the reads that began after an acknowledgement and claim to be linearizable, one must show the action. If
+  /// none does, the log has lost its end, even if a replica had applied it.
   private mutating func checkShown(_ action: Int, _ entry: Order.Entry, _ read: History.Call?) {
     guard let read, let position = read.position, position < entry.position else { return }
     figures.missing += 1
@@ -65,7 +65,7 @@ extension Checker {
   }
 
   private mutating func checkMissing(_ action: Int, _ call: History.Call) {
-    // Where it was told to be a place that nobody recorded, nothing speaks against it.
+    // An acknowledgement at an unrecorded position cannot be contradicted.
     if toldOnly[action] != nil { return }
     figures.missing += 1
     if let application = applications[action] {
@@ -87,13 +87,13 @@ extension Checker {
           text: "\(describe(action)) is in nothing that any replica applied"
             + (kind == .lost
               ? ""
-              : " and recorded; positions behind \(order.gaps[0].after) up to "
+              : " and recorded; positions after \(order.gaps[0].after) up to "
                 + "\(order.gaps[0].through) are not recorded"))
       }
     }
   }
 
-  /// A call that was told its position was told that of its action, and the state there.
+  /// Checks the position and state in an acknowledgement.
   private func checkPosition(of action: Int, _ call: History.Call, _ entry: Order.Entry) {
     let position = call.position ?? entry.position
     let isTwice = order.entry(at: position).map { order.actions[$0.range].contains(action) } ?? false
@@ -119,9 +119,9 @@ extension Checker {
     }
   }
 
-  /// Walks through the order, and remembers of what came before the one that was called last: by each clock, as nothing
-  /// may come before what had been acknowledged by then; and by each writer. What was told to be at a position that
-  /// nobody recorded has its place there.
+  /// Walks through the order. For each clock and each writer, keeps the latest called of the earlier actions: an action
+  /// must not precede one that was acknowledged before its call. Actions with unrecorded positions are inserted at
+  /// these.
   func checkOrderOfCalls() {
     var latestOfClock = Array(repeating: -1, count: history.clocks.count)
     var latestOfWriter = Array(repeating: -1, count: history.writers.count)
@@ -153,7 +153,7 @@ extension Checker {
       if earlier < 0 || (facts[earlier].calls?.lowerBound ?? 0) < calls.lowerBound { latestOfWriter[writer] = action }
     }
     var unrecorded = toldOnly.sorted { $0.value < $1.value }[...]
-    /// Of those at one position it is not known in which order they are.
+    /// The order of actions at one position is unknown.
     func pass(before position: Int) {
       while let first = unrecorded.first?.value, first < position {
         let together = unrecorded.prefix { $0.value == first }

@@ -1,13 +1,13 @@
-/// Decides whether there is one order that explains a history. It knows what was recorded, and nothing of how it came
-/// about. Takes O(n log n) for n lines.
+/// Decides whether one order explains a history, from its records alone. Takes O(n log n) for n lines.
 ///
-/// It is correct where
-/// - each replica applied a contiguous piece of one order, from the position on that it began with, and all had the
-///   same state at the same position;
-/// - each action that was acknowledged is in the order once, none twice, none that was refused, none of nobody;
-/// - an action comes behind all that had been acknowledged before it was called, by the same clock, and behind those
-///   that its writer had called before it;
-/// - a read shows a state of the order, one that is not older than it claims, and nothing that was called later.
+/// A history is correct if
+/// - each replica applied a contiguous piece of one order, from its beginning on, and all replicas had the same state
+///   at the same position;
+/// - each acknowledged action is in the order exactly once, and no action is in it twice, was refused, or was never
+///   called;
+/// - an action follows all actions acknowledged before its call, by the same clock, and all earlier calls of its
+///   writer;
+/// - a read shows a state of the order that is as recent as it claims, without actions that were called later.
 struct Checker {
   let history: History
   let order: Order
@@ -15,13 +15,13 @@ struct Checker {
   let violations: Violations
   var figures = Verdict.Figures()
   var notes: [String] = []
-  /// An incarnation that applied each action, and where; nil for those that none did.
+  /// For each action, one incarnation that applied it, and the position. Nil if none did.
   var applications: [(incarnation: Int, position: Int)?]
-  /// All acknowledgements of those actions that were acknowledged more than once, as indices of calls.
+  /// For actions with several acknowledgements, the indices of these calls.
   var acknowledgements: [Int: [Int]] = [:]
-  /// Where those actions were told to be that are not in the order, and whose positions nobody recorded.
+  /// Acknowledged positions of actions outside the order, at positions that nobody recorded.
   var toldOnly: [Int: Int] = [:]
-  /// The first incarnation that began behind each position.
+  /// The first incarnation that began at each position.
   var beginnings: [Int: Int] = [:]
 
   init(_ history: History, limit: Int) {
@@ -80,14 +80,14 @@ struct Checker {
     }
     for file in history.torn.prefix(violations.limit) { notes.append("the last line of \(name(file)) is torn") }
     for gap in order.gaps.prefix(violations.limit) {
-      notes.append("positions behind \(gap.after) up to \(gap.through) were not recorded by anybody")
+      notes.append("positions after \(gap.after) up to \(gap.through) were not recorded")
     }
   }
 }
 
 extension History {
-  /// Whether one order explains it, and what does not fit.
+  /// Checks whether one order explains the history.
   ///
-  /// - Parameter limit: How many violations of each kind are described. All are counted.
+  /// - Parameter limit: The number of described violations of each kind. All are counted.
   public func checked(limit: Int = 10) -> Verdict { Checker(self, limit: limit).verdict }
 }

@@ -1,4 +1,4 @@
-// What a violation says of calls, replicas and files.
+// Descriptions of calls, replicas and files in violations.
 
 extension Checker {
   func name(_ file: Int) -> String { history.files[file].name }
@@ -9,7 +9,6 @@ extension Checker {
     return names
   }
 
-  /// A call, without the action: who made it, and when.
   func describe(_ call: History.Call) -> String {
     let writer = history.writers[call.writer].drop { $0 != " " }.dropFirst()
     let outcome =
@@ -22,7 +21,6 @@ extension Checker {
     return "call \(call.number) of \(writer) in \(name(call.file)), at \(call.invoked), \(outcome)"
   }
 
-  /// An action, and the call that says most of it.
   func describe(_ action: Int) -> String {
     guard let calls = facts[action].calls else { return "\(history.actions[action]) (called by nobody)" }
     let call = history.calls[facts[action].acknowledged ?? calls.lowerBound]
@@ -46,7 +44,7 @@ extension Checker {
     return actions.isEmpty ? "nothing" : actions.count > 4 ? "\(shown) and \(actions.count - 4) more" : shown
   }
 
-  /// The file of the call that says most of an action.
+  /// The file of an action's most informative call.
   func file(_ action: Int) -> Int? {
     (facts[action].acknowledged ?? facts[action].calls?.lowerBound).map { history.calls[$0].file }
   }

@@ -1,4 +1,4 @@
-// An event is a line of a file, and each line a flat object of JSON:
+// Each event is a line of a file, a flat JSON object:
 //
 //     {"process":"worker 1","clock":"5bb1…"}
 //     {"invoke":1,"writer":"w1","action":"w1-1","at":1200}
@@ -7,10 +7,10 @@
 //     {"begin":"r1","after":0,"hash":"0","at":1000}
 //     {"apply":"r1","position":7,"actions":["w1-1"],"hash":"a1b2"}
 //
-// Times are in nanoseconds, hashes hexadecimal. Names that are not known are passed over: they are notes for people.
+// Times are in nanoseconds, hashes are hexadecimal. Unknown names are ignored, as notes for people.
 
 extension Event {
-  /// The event as a line, with its end.
+  /// The event as a line, including the newline.
   public var line: [UInt8] {
     var line = LineWriter()
     switch self {
@@ -47,7 +47,7 @@ extension Event {
     return line.ended()
   }
 
-  /// The event that a line says, without its end; nil where it says none.
+  /// Parses a line without its newline. Nil if it is no event.
   public init?(line: ArraySlice<UInt8>) {
     var parser = LineParser(line)
     guard let fields = parser.fields(), let event = Event(fields) else { return nil }

@@ -1,10 +1,10 @@
 /// Adds the events of one file to a history.
 struct FileReader {
   let file: Int
-  /// The calls that have not returned, by their numbers: indices into the history's.
+  /// Calls that have not returned: indices into the history's calls by number.
   private var pending: [Int: Int] = [:]
   private var lastCall = 0
-  /// The present incarnation of each replica: indices into the history's.
+  /// Each replica's present incarnation, as an index into the history's.
   private var incarnations: [String: Int] = [:]
 
   init(file: Int) { self.file = file }
@@ -52,7 +52,7 @@ struct FileReader {
     guard call > lastCall else { return refuse("call \(call) is not newer than call \(lastCall)", &history) }
     lastCall = call
     pending[call] = history.calls.count
-    // A writer of another file is another one, whatever it is called.
+    // Writers of different files are distinct, even with the same name.
     let writer = history.writers.index(of: "\(file) \(writer)")
     history.calls.append(
       History.Call(file: file, number: call, writer: writer, action: action, claim: claim, invoked: at))

@@ -1,8 +1,8 @@
 import Foundation
 
-/// What the processes of a trial have recorded, merged.
+/// The merged records of a trial's processes.
 public struct History: Sendable {
-  /// A call of a writer, and what it was told.
+  /// A writer's call and its result.
   struct Call: Sendable {
     let file: Int
     let number: Int
@@ -18,12 +18,12 @@ public struct History: Sendable {
     var hash: UInt64?
   }
 
-  /// What a replica applied from when it began until it ended.
+  /// The entries that a replica applied between its beginning and its end.
   struct Incarnation: Sendable {
     struct Entry: Sendable {
       let position: Int
       let hash: UInt64
-      /// Those of its actions in `actions` of the incarnation.
+      /// The range of the entry's actions in the incarnation's `actions`.
       let range: Range<Int>
     }
 
@@ -35,19 +35,18 @@ public struct History: Sendable {
     var entries: [Entry] = []
     var actions: [Int] = []
 
-    /// The last position that it came to.
     var last: Int { entries.last?.position ?? after }
   }
 
   struct File: Sendable {
     let name: String
     var process = ""
-    /// An index into `clocks`; those of files that do not name one are their own.
+    /// An index into `clocks`. A file that names no clock has its own.
     var clock = 0
     var lines = 0
   }
 
-  /// A line that says nothing, or something that cannot be.
+  /// A line that is no event, or an impossible one.
   struct Unreadable: Sendable {
     let file: Int
     let line: Int
@@ -58,22 +57,22 @@ public struct History: Sendable {
   var clocks = Names()
   var writers = Names()
   var actions = Names()
-  /// Those of each file in the order in which they were made.
+  /// The calls, which are in call order within each file.
   var calls: [Call] = []
   var incarnations: [Incarnation] = []
-  /// The files whose last lines are not whole: their processes were ended while they wrote them.
+  /// The files with an incomplete last line: their processes were killed during a write.
   var torn: [Int] = []
   var unreadable: [Unreadable] = []
 
-  /// A history of no files.
+  /// Creates an empty history.
   public init() {}
 
-  /// Reads files.
+  /// Reads a history from files.
   public init(paths: [String]) throws {
     for path in paths { add(try Data(contentsOf: URL(fileURLWithPath: path)), named: path) }
   }
 
-  /// Adds a file.
+  /// Adds a file's content.
   public mutating func add(_ bytes: some Sequence<UInt8>, named name: String) {
     files.append(File(name: name, clock: clocks.index(of: "that of \(name)")))
     var reader = FileReader(file: files.count - 1)
@@ -87,9 +86,9 @@ public struct History: Sendable {
   }
 }
 
-/// Texts that are numbered, as many are met again and again.
+/// Numbers texts, as many of them recur.
 struct Names: Sendable {
-  /// By their bytes: texts that are equal only as people read them are two.
+  /// Compares texts by their bytes: canonically equivalent texts are distinct.
   private struct Key: Hashable {
     let text: String
 

@@ -1,8 +1,8 @@
-/// The linearizable reads, by when they began.
+/// The linearizable reads, by their beginnings.
 struct LaterReads {
   private let history: History
-  /// The indices of the reads of each clock, in the order of their beginnings; and of each, which one of it and those
-  /// behind it showed the furthest position.
+  /// For each clock, the reads by their beginnings; for each read, the one that showed the furthest position among it
+  /// and the later ones.
   private var reads: [Int: [(index: Int, furthest: Int)]] = [:]
 
   init(_ history: History) {
@@ -23,7 +23,7 @@ struct LaterReads {
 
   private func position(_ index: Int) -> Int { history.calls[index].position ?? 0 }
 
-  /// Of the reads that began after a call had returned, by the same clock, the one that showed the furthest position.
+  /// The read that showed the furthest position, among those that began after a call returned, by the same clock.
   func furthest(after call: History.Call) -> History.Call? {
     guard let returned = call.returned, let ofClock = reads[history.files[call.file].clock] else { return nil }
     let first = ofClock.partitioningIndex { history.calls[$0.index].invoked > returned }

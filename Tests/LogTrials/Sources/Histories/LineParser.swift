@@ -1,4 +1,3 @@
-/// What a line may have, by name.
 struct LineFields {
   var process: String?
   var clock: String?
@@ -17,8 +16,8 @@ struct LineFields {
   var at: Int?
 }
 
-/// Reads a flat object of JSON with texts, whole numbers and arrays of texts: all that a line may have. A general
-/// reader would take a minute for the millions of lines of a long trial.
+/// Parses a flat JSON object of strings, integers and arrays of strings. A general parser would take a minute for the
+/// millions of lines of a long trial.
 struct LineParser {
   private let bytes: ArraySlice<UInt8>
   private var index: Int
@@ -28,7 +27,7 @@ struct LineParser {
     index = bytes.startIndex
   }
 
-  /// The fields of the line; nil where it is not such an object, whole.
+  /// The line's fields. Nil if it is not one complete object of this kind.
   mutating func fields() -> LineFields? {
     var fields = LineFields()
     guard take("{") else { return nil }
@@ -147,7 +146,7 @@ struct LineParser {
     return nil
   }
 
-  /// Of four hexadecimal digits, or of two times four.
+  /// Parses an escape of four hexadecimal digits, or a surrogate pair.
   private mutating func escapedScalar() -> Unicode.Scalar? {
     guard let first = fourDigits() else { return nil }
     guard 0xD800..<0xDC00 ~= first else { return Unicode.Scalar(first) }

@@ -1,24 +1,24 @@
-/// The order that a history's replicas came to.
+/// The order of a history's entries.
 ///
-/// The replica that came furthest says what it is, from where that one began; behind which it began, the one that came
-/// furthest of those that began earlier; and so on. What others applied has to be what this says.
+/// The incarnation that reached the last position defines the order from its beginning on. The part before that is
+/// defined by the one that reached furthest among those that began earlier, and so on. All others must agree.
 struct Order {
   struct Entry {
     let position: Int
     let hash: UInt64
-    /// Those of its actions in `actions` of the order.
+    /// The range of the entry's actions in the order's `actions`.
     let range: Range<Int>
-    /// Whose entry it is.
+    /// The incarnation that defines the entry.
     let incarnation: Int
   }
 
   private(set) var entries: [Entry] = []
   private(set) var actions: [Int] = []
-  /// Positions that nobody recorded, as lower bounds, which are not among them, and upper ones, in rising order.
+  /// Positions that nobody recorded, in rising order: after the lower bound, through the upper one.
   private(set) var gaps: [(after: Int, through: Int)] = []
-  /// Where each action is in `actions`, the first time; -1 where it is not.
+  /// Each action's first index in `actions`, or -1.
   private(set) var places: [Int]
-  /// The index into `entries` of each of `actions`.
+  /// For each of `actions`, the index of its entry.
   private(set) var entryOfPlace: [Int] = []
 
   init(_ history: History) {
@@ -26,10 +26,10 @@ struct Order {
     let incarnations = history.incarnations
     let furthestFirst = incarnations.indices.sorted {
       let (one, other) = (incarnations[$0], incarnations[$1])
-      // Of those that came equally far, the last that began: what it found in the log is what is there.
+      // Of several that reached equally far, the latest decides: it read the log's present content.
       return (one.last, one.at, one.entries.count) > (other.last, other.at, other.entries.count)
     }
-    // Pieces of incarnations, the last of the order first.
+    // Pieces of incarnations, from the order's end to its beginning.
     var pieces: [(incarnation: Int, range: Range<Int>)] = []
     var covered = Int.max
     for index in furthestFirst {
@@ -57,21 +57,18 @@ struct Order {
     }
   }
 
-  /// The entry that has an action; nil where it is not in the order.
+  /// The entry with an action. Nil if the action is not in the order.
   func entry(of action: Int) -> Entry? {
     places[action] < 0 ? nil : entries[entryOfPlace[places[action]]]
   }
 
-  /// The index of the first entry behind a position.
   func index(behind position: Int) -> Int { entries.partitioningIndex { $0.position > position } }
 
-  /// The entry at a position; nil where there is none.
   func entry(at position: Int) -> Entry? {
     let index = index(behind: position) - 1
     return index >= 0 && entries[index].position == position ? entries[index] : nil
   }
 
-  /// Whether a position is one that nobody recorded.
   func isUnrecorded(_ position: Int) -> Bool {
     let index = gaps.partitioningIndex { $0.through >= position }
     return index < gaps.count && gaps[index].after < position
@@ -79,7 +76,7 @@ struct Order {
 }
 
 extension Array {
-  /// The first index whose element belongs to the second part, where all of the first part come before all of that.
+  /// The first index whose element satisfies a condition, in an array in which all such elements follow the others.
   func partitioningIndex(_ belongsToSecond: (Element) -> Bool) -> Int {
     var (low, high) = (0, count)
     while low < high {

@@ -1,4 +1,4 @@
-// What reads showed, beside the order and what had been told before them.
+// Checks reads against the order and earlier results.
 
 extension Checker {
   func checkReads() {
@@ -14,7 +14,7 @@ extension Checker {
     checkAge(of: reads.filter { history.calls[$0].claim == .ownWrites }) { $0.writer }
   }
 
-  /// A read shows a state of the order.
+  /// The state is the order's at that position.
   private func checkState(of call: History.Call) {
     guard let position = call.position else { return }
     if let entry = order.entry(at: position) {
@@ -47,12 +47,12 @@ extension Checker {
     }
   }
 
-  /// A read that does not tell the position shows a state of the order all the same.
+  /// A read without a position must also show a state of the order.
   private func checkHashes(of reads: [Int]) {
-    // Of positions that nobody recorded there may be any.
+    // Unrecorded positions may have any state.
     guard !reads.isEmpty, order.gaps.isEmpty else { return }
     let hashes = Set(order.entries.map(\.hash) + history.incarnations.map(\.hash))
-    // The state before all entries is only known where a replica began with it.
+    // The initial state is known only if a replica began with it.
     if beginnings[0] == nil { return }
     for index in reads where !hashes.contains(history.calls[index].hash ?? 0) {
       let call = history.calls[index]
@@ -64,7 +64,7 @@ extension Checker {
     }
   }
 
-  /// Two that were told of the same position were told of the same state, also where no replica has recorded it.
+  /// Calls with the same position must have the same state, even if no replica has recorded it.
   private func checkStatesThatNobodyRecorded() {
     var first: [Int: Int] = [:]
     for (index, call) in history.calls.enumerated() where call.outcome == .acknowledged {
@@ -72,7 +72,7 @@ extension Checker {
         position == 0 || order.isUnrecorded(position)
       else { continue }
       if let beginning = beginnings[position] {
-        // Of a read that was looked at.
+        // Reads have already been checked.
         guard call.action != nil, hash != history.incarnations[beginning].hash else { continue }
         let incarnation = history.incarnations[beginning]
         addOtherState(
@@ -97,9 +97,9 @@ extension Checker {
     }
   }
 
-  /// A read shows nothing that was called only after it had returned.
+  /// A read must not show an action that was called after it returned.
   private func checkCauses(of reads: [Int]) {
-    // Of each clock, by position, the action up to there that was called last.
+    // For each clock, the positions at which the latest call so far advances.
     var latest: [Int: [(position: Int, action: Int)]] = [:]
     for (place, action) in order.actions.enumerated() where order.places[action] == place {
       guard let clock = facts[action].clock else { continue }
@@ -126,10 +126,10 @@ extension Checker {
     }
   }
 
-  /// A read is no older than what had been told before it began, to anybody with the same key.
+  /// A read must be as recent as all results before it began, among calls with the same key.
   private func checkAge(of reads: [Int], by key: (History.Call) -> Int) {
     if reads.isEmpty { return }
-    // What was told, by time; of each the furthest position up to there.
+    // Results by time, each replaced by the furthest position so far.
     var told: [Int: [(at: Int, position: Int, call: Int)]] = [:]
     for (index, call) in history.calls.enumerated() where call.outcome == .acknowledged {
       guard let returned = call.returned else { continue }

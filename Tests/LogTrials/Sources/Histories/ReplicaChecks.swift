@@ -1,9 +1,9 @@
-// What replicas applied, one by one and beside the order.
+// Checks the replicas' applied entries, alone and against the order.
 
 extension Checker {
-  /// Looks at each action that any replica applied: whether it was called, not refused, and applied once.
+  /// Checks that each applied action was called, not refused, and applied once.
   mutating func checkApplications() {
-    // The number of the last incarnation that applied each action, counted from one; and where that did.
+    // For each action, the last incarnation that applied it, counted from one, and the position.
     var lastSeen = Array(repeating: (incarnation: 0, position: 0), count: history.actions.count)
     var doubled: Set<Int> = []
     for (index, incarnation) in history.incarnations.enumerated() {
@@ -13,7 +13,7 @@ extension Checker {
           violations.add(.notRising) {
             Violation(
               kind: .notRising, positions: [last, entry.position], files: [name(incarnation.file)],
-              text: "\(describe(incarnation)) applied position \(entry.position) behind position \(last)")
+              text: "\(describe(incarnation)) applied position \(entry.position) after position \(last)")
           }
         }
         last = max(last, entry.position)
@@ -72,7 +72,7 @@ extension Checker {
     }
   }
 
-  /// Walks through the order beside each replica. Of each the first difference is told, and how many follow.
+  /// Compares each replica with the order. Reports the first difference and the number of others.
   mutating func checkReplicas(of history: History) {
     for (index, incarnation) in history.incarnations.enumerated() {
       checkBeginning(of: incarnation, beside: beginnings[incarnation.after].map { history.incarnations[$0] })
@@ -148,7 +148,7 @@ extension Checker {
   }
 }
 
-/// How many differences there are, and what the first one is.
+/// The number of differences, and the first one.
 private struct Differences {
   private(set) var count = 0
   private(set) var first: (position: Int, actions: ArraySlice<Int>, text: String)?

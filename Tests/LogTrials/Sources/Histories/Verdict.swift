@@ -1,20 +1,20 @@
-/// What a checker found.
+/// The result of a check.
 public struct Verdict: Sendable, CustomStringConvertible {
-  /// What a history has, in numbers.
+  /// The numbers of a history.
   public struct Figures: Sendable, Equatable {
     public var files = 0
     public var torn = 0
-    /// Actions that were acknowledged; each counts once, however often it was tried.
+    /// Acknowledged actions, each counted once.
     public var acknowledged = 0
-    /// Of these, those that are not in the order.
+    /// Acknowledged actions that are not in the order.
     public var missing = 0
-    /// Actions that are in the order, or in what one replica applied, more than once.
+    /// Actions that are in the order, or in one replica's entries, more than once.
     public var twice = 0
     /// Actions that certainly were not taken.
     public var failed = 0
-    /// Actions of which nobody was told whether they were taken.
+    /// Actions whose outcome no caller was told.
     public var unknown = 0
-    /// Of these, those that are in the order.
+    /// Unknown actions that are in the order.
     public var unknownTaken = 0
     /// Reads that returned.
     public var reads = 0
@@ -23,21 +23,21 @@ public struct Verdict: Sendable, CustomStringConvertible {
     public var positions = 0
     /// The longest time between two acknowledgements in one process, in nanoseconds.
     public var longestStall = 0
-    /// The name of that process's file.
+    /// The name of that process' file.
     public var longestStallFile = ""
 
     public init() {}
   }
 
   public var figures = Figures()
-  /// How many violations there are of each kind that there are any of.
+  /// The number of violations by kind, without zeros.
   public var counts: [Violation.Kind: Int] = [:]
-  /// The first ones of each kind.
+  /// The first violations of each kind.
   public var violations: [Violation] = []
-  /// What is no violation and should be known.
+  /// Remarks that are no violations.
   public var notes: [String] = []
 
-  /// Whether there is one order that explains everything.
+  /// Whether one order explains the history.
   public var isCorrect: Bool { counts.isEmpty }
 
   /// The longest time between two acknowledgements in one process.

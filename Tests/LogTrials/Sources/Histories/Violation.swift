@@ -1,46 +1,46 @@
-/// What is wrong with a history.
+/// A contradiction in a history.
 public struct Violation: Sendable, Equatable, CustomStringConvertible {
-  /// The names of what can be wrong.
+  /// The kinds of violations.
   public enum Kind: String, Sendable, CaseIterable {
-    /// An action was acknowledged, and is not in the order.
+    /// An acknowledged action is not in the order.
     case lost
-    /// An action was acknowledged, and is in nothing that was recorded; but there are positions that nobody recorded.
+    /// An acknowledged action is in no record, but some positions were not recorded.
     case unrecorded
     /// An action was applied more than once.
     case doubled
-    /// An action comes before one that had been acknowledged before it was called, or that its writer had given before.
+    /// An action precedes one that was acknowledged before its call, or an earlier call of its writer.
     case reordered
-    /// A read has not shown what it claims to.
+    /// A read is older than it claims.
     case stale
-    /// Two have different actions, or different states, at the same position.
+    /// Two records have different actions or states at the same position.
     case diverged
-    /// An action is in the order though its caller was told that it certainly is not.
+    /// An action is in the order though its caller was told that it never will be.
     case refusedYetApplied
-    /// What a replica applied is not a contiguous piece of the order.
+    /// A replica's entries are not a contiguous piece of the order.
     case notAPrefix
-    /// A replica applied an action that nobody has called, or a read showed a position, or a state, that there is not,
-    /// or what was called only later.
+    /// A replica applied an action that nobody called. Or a read showed a position or state that does not exist, or an
+    /// action that was called later.
     case ofNobody
-    /// The positions that a replica applied do not rise.
+    /// A replica's positions do not rise.
     case notRising
-    /// A line cannot be read, and it is not the last one of its file. What it said is not known.
+    /// A line other than a file's last one cannot be read, and its content is unknown.
     case unreadable
   }
 
   public var kind: Kind
-  /// The actions that it is about.
+  /// The actions in question.
   public var actions: [String] = []
-  /// The positions that it is about.
+  /// The positions in question.
   public var positions: [Int] = []
-  /// The names of the files that show it.
+  /// The names of the files with the evidence.
   public var files: [String] = []
-  /// What was seen.
+  /// The observation.
   public var text: String
 
   public var description: String { "\(kind): \(text) [\(files.joined(separator: ", "))]" }
 }
 
-/// Collects violations: of each kind how many there are, and the first ones of them.
+/// Counts violations by kind, and collects the first ones of each.
 final class Violations {
   let limit: Int
   private(set) var counts: [Violation.Kind: Int] = [:]
@@ -48,7 +48,7 @@ final class Violations {
 
   init(limit: Int) { self.limit = limit }
 
-  /// The violation is only made where it is kept.
+  /// Counts a violation. `make` is called only if the violation is collected.
   func add(_ kind: Violation.Kind, _ make: () -> Violation) {
     counts[kind, default: 0] += 1
     if counts[kind, default: 0] <= limit { first.append(make()) }

@@ -1,23 +1,21 @@
-/// What the writers of a trial write.
+/// An action of a trial's writers.
 struct Entry: Codable, Sendable, Hashable {
   let run: Int
   let writer: Int
   let number: Int
 
-  /// What a history calls it.
   var name: String { "\(run)-\(writer)-\(number)" }
 
-  /// The last one of a trial.
+  /// The last entry of a trial.
   static let end = Entry(run: -1, writer: 0, number: 1)
 }
 
-/// The state that entries make.
+/// The state of a trial's stores.
 struct Book: Codable, Sendable {
-  /// The last number of each writer of each run.
+  /// Each writer's last number, by run.
   var last: [Int: Int] = [:]
-  /// How many entries it has: its position in a history.
   var count = 0
-  /// Of all entries, in order, and of what was known of each writer when it wrote.
+  /// A hash of all entries in order, and of each writer's last number at that time.
   var hash: UInt64 = 0
 
   mutating func enter(_ entry: Entry) {

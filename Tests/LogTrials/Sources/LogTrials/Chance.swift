@@ -1,4 +1,4 @@
-/// Random numbers that a seed decides (SplitMix64).
+/// Random numbers from a seed (SplitMix64).
 struct Chance: RandomNumberGenerator {
   private var state: UInt64
 

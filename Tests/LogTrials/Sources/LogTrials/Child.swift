@@ -1,7 +1,7 @@
 import Foundation
 
-/// A process of a trial, which runs this program, and what it tells: each line by its first word, those that say that
-/// an action was acknowledged only by their number.
+/// A child process that runs this program, and its output: lines by their first word, acknowledgements only by their
+/// number.
 final class Child: @unchecked Sendable {
   private let process = Process()
   private let input = Pipe()
@@ -46,18 +46,15 @@ final class Child: @unchecked Sendable {
     }
   }
 
-  /// How many actions it has said to be acknowledged.
   var acknowledged: Int { lock.withLock { total } }
 
-  /// What it has told otherwise.
   var lines: [String] { lock.withLock { told } }
 
-  /// The lines that begin with a word, without it.
   func lines(_ word: String) -> [String] {
     lines.filter { $0.hasPrefix(word + " ") || $0 == word }.map { String($0.dropFirst(word.count + 1)) }
   }
 
-  /// Waits for a line that begins so; false where it does not come, or the process ends before.
+  /// Waits for a line with a prefix. Returns false at the time limit or the end of the process.
   func waits(for beginning: String, within seconds: Double = 60) -> Bool {
     lock.withLock {
       let deadline = Date(timeIntervalSinceNow: seconds)
@@ -66,7 +63,6 @@ final class Child: @unchecked Sendable {
     }
   }
 
-  /// Waits until it has said that so many more were acknowledged.
   func waits(forAcknowledged count: Int, within seconds: Double = 60) -> Bool {
     lock.withLock {
       let (deadline, goal) = (Date(timeIntervalSinceNow: seconds), total + count)
@@ -80,14 +76,13 @@ final class Child: @unchecked Sendable {
   func pause() { Foundation.kill(process.processIdentifier, SIGSTOP) }
   func proceed() { Foundation.kill(process.processIdentifier, SIGCONT) }
 
-  /// Ends it at once.
   func kill() {
     Foundation.kill(process.processIdentifier, SIGKILL)
     process.waitUntilExit()
   }
 }
 
-/// Writes a line to the parent process at once. If the output takes nothing, the process ends with exit code 3.
+/// Writes a line to the parent process, unbuffered. If the output fails, the process exits with code 3.
 func tell(_ line: String) {
   do {
     try FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))
@@ -97,7 +92,6 @@ func tell(_ line: String) {
   }
 }
 
-/// Runs a command of the system, and says whether it has succeeded.
 func succeeds(_ command: [String]) -> Bool {
   let process = Process()
   process.executableURL = URL(fileURLWithPath: "/usr/bin/env")

@@ -1,10 +1,11 @@
 #if NATS
   import Foundation
 
-  /// Three NATS servers on this machine: each in a network of its own, which can be cut off, or all on its loopback.
+  /// Three NATS servers on this machine: each in its own network, which can be cut off, or all on the loopback
+  /// interface.
   final class Cluster {
     let isPartitionable: Bool
-    /// Whether servers tell their clients where the others are.
+    /// Whether servers tell clients the other servers' addresses.
     private let isAdvertised: Bool
     private let directory = FileManager.default.temporaryDirectory.path + "/log-trials-nats-\(UUID().uuidString)"
     private let program: String
@@ -61,7 +62,7 @@
 
     struct Problem: Error { let text: String }
 
-    /// A process in a host's network, and what it is to run.
+    /// Prepares a program to be run in a host's network.
     func process(on host: Int, _ path: String, _ arguments: [String]) -> Process {
       let process = Process()
       process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
@@ -72,7 +73,6 @@
 
     private func host(_ server: Int) -> String { isPartitionable ? "10.77.0.\(server)" : "127.0.0.1" }
     private func port(_ server: Int, _ base: Int) -> Int { isPartitionable ? base : base + server }
-    /// Where a server takes its clients.
     func clientPort(_ server: Int) -> Int { port(server, 4222) }
     private func url(_ server: Int) -> String { "nats://\(host(server)):\(port(server, 4222))" }
     var urls: [String] { (1...3).map(url) }
@@ -97,10 +97,10 @@
       servers[server] = process
     }
 
-    /// At once, as if the machine had died.
+    /// Simulates the death of the machine.
     func kill(_ server: Int) { end(server, SIGKILL) }
 
-    /// As it ends by itself, when it has written down what it has.
+    /// Ends a server in an orderly way, after it has written its data.
     func stop(_ server: Int) { end(server, SIGTERM) }
 
     private func end(_ server: Int, _ signal: Int32) {
@@ -116,10 +116,9 @@
       if let process = servers[server] { Foundation.kill(process.processIdentifier, signal) }
     }
 
-    /// Removes all that a server, which is down, has stored.
     func wipe(_ server: Int) throws { try FileManager.default.removeItem(atPath: "\(directory)/\(server)") }
 
-    /// The files of a server in which the entries of the logs are.
+    /// The files with the logs' entries.
     func blocks(of server: Int) -> [String] {
       let directory = "\(directory)/\(server)"
       let names = FileManager.default.enumerator(atPath: directory)?.compactMap { $0 as? String } ?? []
@@ -127,7 +126,7 @@
         .map { directory + "/" + $0 }
     }
 
-    /// What a server's log says of files that are not as they were written.
+    /// The lines of a server's log about damaged files.
     func complaints(of server: Int) -> [String] {
       let text = (try? String(contentsOfFile: "\(directory)/\(server).log", encoding: .utf8)) ?? ""
       let signs = ["corrupt", "checksum", "bad msg", "lost", "truncat", "rebuild", "catchup", "reset"]
@@ -136,12 +135,11 @@
       }
     }
 
-    /// Cuts a host off, or connects it again.
     func connect(_ host: Int, _ isConnected: Bool) throws {
       try Self.ip("link set pdxout\(host) \(isConnected ? "up" : "down")")
     }
 
-    /// The server that leads the stream, as the others say.
+    /// The stream's leader according to the others.
     func leader() throws -> Int {
       for server in servers.keys.sorted() {
         let url = "http://\(host(server)):\(port(server, 8222))/jsz?accounts=1&streams=1"
@@ -159,7 +157,7 @@
         else { continue }
         return number
       }
-      throw Problem(text: "nobody leads the stream")
+      throw Problem(text: "the stream has no leader")
     }
   }
 #endif

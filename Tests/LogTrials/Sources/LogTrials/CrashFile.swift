@@ -3,9 +3,8 @@ import Histories
 import Puredux
 import PureduxLog
 
-/// A process with 16 writers on one log is ended by SIGKILL in the middle of it, fifty times, and the log is opened
-/// after each time. All that was acknowledged has to be there, once, and each writer's in its order: one order has to
-/// explain what all these processes have recorded.
+/// A process with 16 writers on one log is killed by SIGKILL fifty times, and the log is opened after each time. Every
+/// acknowledged entry must be there once, in its writer's order. One order must explain the records of all processes.
 enum CrashFile {
   static func open(_ log: FileLog, _ replica: RecordedReplica) async throws -> RootStore<Book, Entry> {
     var options = LogOptions()
@@ -18,7 +17,7 @@ enum CrashFile {
     }
   }
 
-  /// Writes until it is ended.
+  /// Writes until the process is killed.
   static func write(to directory: String, run: Int, history: String) async throws {
     var options = FileLog.Options()
     options.segmentBytes = 300_000
@@ -56,7 +55,7 @@ enum CrashFile {
       process.waitUntilExit()
       let replica = try RecordedReplica("afterwards \(round)", history: files.path("\(round)-afterwards"))
       let log = try FileLog(directory: directory) { _ in tails.count += 1 }
-      // What was in the log when a store was opened, it has.
+      // An opened store has all entries that were in the log before.
       try await replica.read(by: 0, claiming: .linearizable) {
         let store = try await open(log, replica)
         let book = await store.state

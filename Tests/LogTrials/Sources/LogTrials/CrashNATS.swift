@@ -5,13 +5,13 @@
   import PureduxLog
   import PureduxNATS
 
-  /// Three replicas on three servers, each with 16 writers; servers and replicas crash and are cut off while they
-  /// write. In the end all that was acknowledged has to be there, once, in each writer's order, and in the same order
-  /// everywhere: one order has to explain what all processes have recorded.
+  /// Three replicas on three servers, each with 16 writers; servers and replicas crash and are cut off meanwhile. In
+  /// the end, every acknowledged entry must be there once, in its writer's order, and in the same order everywhere. One
+  /// order must explain the records of all processes.
   enum CrashNATS {
     // MARK: A replica
 
-    /// Writes until it is told to stop, and says on its standard output that an entry was acknowledged.
+    /// Writes until it is told to stop, and reports acknowledgements on standard output.
     static func replica(
       _ run: Int, history: String, servers: [String], savesSnapshots: Bool = true
     ) async throws {
@@ -69,7 +69,7 @@
       defer { withExtendedLifetime(cluster) {} }
       var replicas = try (1...3).map { try replica(round * 10 + $0, on: 10 + $0, of: cluster, files) }
       func wait(_ seconds: Double) { Thread.sleep(forTimeInterval: seconds) }
-      /// Until each replica has so many more acknowledged than now.
+      /// Waits until each replica has a number of further acknowledgements.
       func waitForProgress(_ count: Int = 3000) throws {
         let goals = replicas.map { $0.told.total + count }
         let deadline = Date(timeIntervalSinceNow: 120)
@@ -118,7 +118,7 @@
           try cluster.connect(leader, true)
         }
       }
-      // As many as are asked for, at least.
+      // The required minimum of acknowledgements.
       while replicas.contains(where: { $0.told.total < 20_000 }) { wait(0.05) }
       for replica in replicas { replica.say("stop") }
       for replica in replicas where replica.lines(until: "stopped") == nil {
@@ -126,7 +126,7 @@
       }
       replicas[0].say("end")
       for replica in replicas where replica.lines(until: "over") == nil {
-        throw Cluster.Problem(text: "round \(round): a replica does not come to the end")
+        throw Cluster.Problem(text: "round \(round): a replica does not reach the end")
       }
       for replica in replicas { replica.kill() }
     }

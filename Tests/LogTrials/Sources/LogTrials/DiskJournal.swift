@@ -1,9 +1,9 @@
 import Foundation
 
-/// What a process has changed below a directory, and what of that it has waited for, as `DiskJournalLibrary` wrote it
-/// down: what a disk may have if the power fails at the end of it.
+/// The changes that a process made below a directory, and the flushes it waited for, as `DiskJournalLibrary` logged
+/// them: the possible contents of a disk after a power failure.
 struct DiskJournal {
-  /// A change, and its number.
+  /// A change and its number.
   private enum Change {
     case write(at: Int, [UInt8])
     case truncate(Int)
@@ -12,7 +12,7 @@ struct DiskJournal {
     case move(String, to: String)
   }
 
-  /// A file or a directory: what of it is on the disk, and what may be.
+  /// A file or directory: its durable content, and its pending changes.
   private struct Node {
     var isDirectory: Bool
     var bytes: [UInt8] = []
@@ -39,7 +39,7 @@ struct DiskJournal {
       }
     }
 
-    /// What was changed up to a number is on the disk.
+    /// Makes changes up to a number durable.
     mutating func sync(through number: UInt64) {
       let count = pending.firstIndex { $0.number > number } ?? pending.count
       for (_, change) in pending.prefix(count) { apply(change) }
@@ -48,15 +48,15 @@ struct DiskJournal {
   }
 
   private var nodes: [Node] = [Node(isDirectory: true)]
-  /// How many changes nobody had waited for when the power failed.
+  /// The number of changes without a flush at the power failure.
   var unsyncedChanges: Int { nodes.reduce(0) { $0 + $1.pending.count } }
 
   struct Problem: Error { let text: String }
 
-  /// - Parameter root: The inode of the directory, which was there, and empty, before the process began.
+  /// - Parameter root: The inode of the directory, which existed and was empty before the process began.
   init(path: String, root: Int) throws {
     let bytes = [UInt8](try Data(contentsOf: URL(fileURLWithPath: path)))
-    // Inodes are used again: the node is that of the last file that was made with one.
+    // Inodes are reused: the node is that of the latest file with the inode.
     var places = [root: 0]
     var offset = 0
     func number(_ index: Int) -> UInt64 {
@@ -90,8 +90,8 @@ struct DiskJournal {
     }
   }
 
-  /// Makes a directory as it may be after the power has failed: with all that was waited for; of the rest either
-  /// nothing, or of each file any sectors, and of each directory the first changes.
+  /// Writes a possible directory after the power failure: all flushed changes; and of the others either none, or any
+  /// sectors of each file and the first changes of each directory.
   func write(to path: String, keepsSome: Bool, by chance: inout Chance) throws {
     var nodes = nodes
     for index in nodes.indices where keepsSome {

@@ -1,5 +1,5 @@
-/// A library for `LD_PRELOAD`: it writes down what a process changes below a directory, in order, and what of that the
-/// process has waited for (`fsync`, `fdatasync`). What `DiskJournal` reads.
+/// A library for `LD_PRELOAD` that logs a process' changes below a directory, in order, and its flushes (`fsync`,
+/// `fdatasync`). `DiskJournal` reads the log.
 enum DiskJournalLibrary {
   static let source = #"""
     #define _GNU_SOURCE
@@ -15,7 +15,7 @@ enum DiskJournalLibrary {
     #include <sys/uio.h>
     #include <unistd.h>
 
-    // A record is this, then the names and the bytes. Numbers rise by one.
+    // A record is this header, then the names and the bytes. Numbers rise by one.
     struct record {
       uint64_t kind, name, other, bytes, number, file, second, offset;
     };
@@ -25,7 +25,7 @@ enum DiskJournalLibrary {
     static int journal = -1;
     static const char *root;
     static uint64_t numbers;
-    // The inode of what is open below the directory, by descriptor.
+    // The inode of each open file below the directory, by descriptor.
     static uint64_t tracked[LIMIT];
 
     __attribute__((constructor)) static void begin(void) {
@@ -52,7 +52,7 @@ enum DiskJournalLibrary {
       return fstat(fd, &status) == 0 ? status.st_ino : 0;
     }
 
-    // The directory that a path's last name is in; 0 where it is not below the root.
+    // The directory of a path's last name; 0 if it is not below the root.
     static uint64_t home(int directory, const char *path, const char **last) {
       uint64_t own = is_tracked(directory);
       const char *slash = strrchr(path, '/');
@@ -145,7 +145,7 @@ enum DiskJournalLibrary {
     FTRUNCATE(ftruncate)
     FTRUNCATE(ftruncate64)
 
-    // What was written before the call is on the disk when it has returned.
+    // Writes before the call are durable when it has returned.
     #define SYNC(name)                                                                                                \
       int name(int fd) {                                                                                              \
         uint64_t file = is_tracked(fd);                                                                               \

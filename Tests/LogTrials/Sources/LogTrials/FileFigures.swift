@@ -3,7 +3,7 @@ import Puredux
 import PureduxLog
 import PureduxLogTesting
 
-/// Stores on files beside the disk itself, in one run.
+/// Stores on files, measured against the raw disk in one run.
 enum FileFigures {
   static func run(rounds: Int) async throws {
     for round in 1...rounds {
@@ -28,7 +28,7 @@ enum FileFigures {
     return try await body(directory)
   }
 
-  /// One entry after the other, each written and synced.
+  /// Writes and syncs one entry after the other.
   private static func rawSync(count: Int) throws -> Duration {
     let path = FileManager.default.temporaryDirectory.path + "/log-trials-\(UUID().uuidString)"
     defer { try? FileManager.default.removeItem(atPath: path) }
@@ -73,7 +73,7 @@ enum FileFigures {
     }
   }
 
-  /// As many entries of one action each as there may be.
+  /// The largest possible number of entries of one action each.
   private static func replay(_ count: Int) async throws {
     try await withDirectory { directory in
       let log = try FileLog(directory: directory)
@@ -93,7 +93,7 @@ enum FileFigures {
       await store.shutdown()
       await log.close()
       let again = try FileLog(directory: directory)
-      // Reads the files once before anything is timed.
+      // Reads the files once before the measurement.
       let program = ReplayedProgram<UInt64, UInt64>(
         initialState: 0, reducers: [Reducer { $0 &+= $1 }], codings: LogCodings(actions: numbers, states: nil))
       _ = try await verifyReplay(of: again["tree"], by: program)
@@ -120,7 +120,7 @@ enum FileFigures {
     }
   }
 
-  /// How long a store takes to open by a snapshot of a state of 1 MB.
+  /// The time to open a store by a snapshot of a state of 1 MB.
   static func openTime(of log: any OrderedLog, saved: () async throws -> UInt64?) async throws -> Duration {
     let bytes = LogCoding<[UInt8]> {
       $0
@@ -163,7 +163,7 @@ enum FileFigures {
     }
   }
 
-  /// Opens as many stores at once, and says what they take.
+  /// Opens stores concurrently, and prints the time and memory.
   static func openTrees(_ count: Int, _ log: @escaping @Sendable (Int) -> any OrderedLog) async throws {
     let before = used()
     let start = ContinuousClock.now
@@ -184,7 +184,7 @@ enum FileFigures {
     var highest, bids: Int
   }
 
-  /// Lists the summaries of so many trees, twice, in a process that has opened none of them.
+  /// Lists the trees' summaries twice, in a process that has opened none of the trees.
   static func list(trees: Int) async throws {
     try await withDirectory { directory in
       var options = FileLog.Options()
@@ -231,7 +231,7 @@ enum FileFigures {
     }
   }
 
-  /// What the process holds: resident kilobytes, and threads.
+  /// The process' resident kilobytes and threads.
   static func used() -> (kilobytes: Int, threads: Int) {
     let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
     func value(_ name: String) -> Int {

@@ -4,14 +4,14 @@ import Puredux
 import PureduxLog
 import Synchronization
 
-/// What hurts a log on files: each run does all of it once, in an order that a seed decides, each to a log of its own,
-/// and has the checker judge what was recorded.
+/// Faults of a log on files. Each run injects every fault once, in an order decided by a seed and each into a log of
+/// its own. The checker judges the records.
 enum HurtFile {
   enum Fault: CaseIterable {
     case olderBackup, copiedWhileWritten, powerCut, paused, twoProcesses, flippedBytes, fullDisk
   }
 
-  /// - Parameter only: The names of faults, where the others are left out.
+  /// - Parameter only: The names of the faults to run, if not all.
   static func run(rounds: Int, seed: UInt64, only: [String], history: String?) async throws {
     var totals = FaultTotals()
     for round in 0..<rounds {
@@ -65,7 +65,7 @@ enum HurtFile {
     return try FileLog(directory: directory, options: options, onTornTail: onTornTail)
   }
 
-  /// 16 writers, until the process is ended: tells what was acknowledged, and the phases of the store.
+  /// Runs 16 writers until the process is killed. Reports acknowledgements and the store's phases.
   static func write(to directory: String, run: Int, history: String, savesSnapshots: Bool) async throws {
     do {
       let replica = try RecordedReplica("writers \(run)", history: history)
@@ -95,14 +95,13 @@ enum HurtFile {
     }
   }
 
-  /// Two replicas of one log in this process.
+  /// Runs two replicas of one log in this process.
   static func lease(_ directory: String, history: String) async throws {
     try await LeaseWork.run(FileLog(directory: directory)["jobs"], as: 1, replicas: 2, history: history)
   }
 
   // MARK: The trial
 
-  /// One fault.
   final class Trial {
     let files: HistoryFiles
     var chance: Chance
@@ -120,7 +119,7 @@ enum HurtFile {
 
     struct Problem: Error { let text: String }
 
-    /// None where it cannot be tried here, which is said.
+    /// Nil, with a report, if the fault cannot be injected here.
     func outcome(of fault: Fault) async throws -> FaultOutcome? {
       switch fault {
       case .olderBackup: try await olderBackup()
@@ -133,7 +132,7 @@ enum HurtFile {
       }
     }
 
-    /// Begins a process of writers. What it records is in the file of that name.
+    /// Starts a process of writers that records in the file of a name.
     func writers(
       _ name: String, in directory: String? = nil, savesSnapshots: Bool = true, environment: [String: String] = [:]
     ) throws -> Child {
@@ -143,7 +142,7 @@ enum HurtFile {
         ["hurt-file-write", directory ?? data, String(runs), files.path(name), kind], environment: environment)
     }
 
-    /// The same, ended by SIGKILL when some actions have been acknowledged.
+    /// The same, killed by SIGKILL after some acknowledgements.
     func write(_ name: String, savesSnapshots: Bool = true, environment: [String: String] = [:]) throws {
       let child = try writers(name, savesSnapshots: savesSnapshots, environment: environment)
       let count = Int.random(in: 500...4000, using: &chance)
@@ -155,7 +154,7 @@ enum HurtFile {
       if !condition { throw Problem(text: "\(text): \(child?.lines.suffix(5).joined(separator: "\n") ?? "")") }
     }
 
-    /// Opens a log, reads all of it, and writes behind it. What is refused is told, and false is returned.
+    /// Opens a log, reads all of it, and appends. Notes a refusal and returns false.
     func reopens(
       _ directory: String, _ name: String, claiming claim: Claim = .linearizable, writes: Bool = true,
       _ outcome: inout FaultOutcome
@@ -190,7 +189,6 @@ enum HurtFile {
       }
     }
 
-    /// A copy of a directory that nobody writes to.
     func copy(_ source: String, _ name: String) throws -> String {
       let path = directory + "/" + name
       try FileManager.default.copyItem(atPath: source, toPath: path)
@@ -204,7 +202,7 @@ enum HurtFile {
       try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
     }
 
-    /// Puts a file of another directory in place of one's own.
+    /// Replaces a file by that of another directory.
     func replace(_ name: String, in directory: String, with other: String) throws {
       try? FileManager.default.removeItem(atPath: directory + "/" + name)
       if FileManager.default.fileExists(atPath: other + "/" + name) {

@@ -3,10 +3,10 @@ import Histories
 import Puredux
 import PureduxLog
 
-// What each fault does, and what has to become of it.
+// The faults and their required outcomes.
 extension HurtFile.Trial {
-  /// The directory is replaced by a backup of it: as a whole while the program is down, its entries only, its entries
-  /// without the note of what was acknowledged, and as a whole under a program that runs.
+  /// The directory is replaced by a backup: as a whole while the program is down, only its entries, its entries without
+  /// the acknowledged mark, and as a whole under a running program.
   func olderBackup() async throws -> FaultOutcome {
     var outcome = FaultOutcome("an older backup restored")
     try write("before")
@@ -15,14 +15,14 @@ extension HurtFile.Trial {
     let newer = try copy(data, "newer")
     outcome.takenBack = try files.verdict(of: ["before", "after"]).figures.acknowledged
 
-    // Its entries only: the note of what was acknowledged is newer.
+    // Only the entries: the acknowledged mark is newer.
     let entries = try copy(newer, "entries")
     for name in Set(try names(in: tree(in: backup)) + names(in: tree(in: newer))) where name.hasSuffix(".log") {
       try replace(name, in: tree(in: entries), with: tree(in: backup))
     }
     try expect(
       await !reopens(entries, "entries", claiming: .committed, writes: false, &outcome), "older entries were taken")
-    // The same, where nothing notes what was acknowledged, and there is a newer snapshot.
+    // The same without the mark, but with a newer snapshot.
     try? FileManager.default.removeItem(atPath: tree(in: entries) + "/acknowledged")
     let snapshots = [backup, newer].map { tree(in: $0) + "/snapshot" }
     if !FileManager.default.contentsEqual(atPath: snapshots[0], andPath: snapshots[1]) {
@@ -30,7 +30,7 @@ extension HurtFile.Trial {
         await !reopens(entries, "unnoted", claiming: .committed, writes: false, &outcome), "an older log was taken")
     }
 
-    // All of it, under a program that runs and is ahead.
+    // The whole directory, under a running program that is ahead.
     let ahead = try writers("ahead")
     try expect(ahead.waits(forAcknowledged: 200), "writers do not write", ahead)
     try FileManager.default.moveItem(atPath: data, toPath: directory + "/moved")
@@ -38,11 +38,11 @@ extension HurtFile.Trial {
     try expect(ahead.waits(for: "phase stopped"), "a store that was ahead goes on", ahead)
     outcome.note("the store that was ahead stopped")
     ahead.kill()
-    // Nothing of what it was given since was acknowledged: the directory that was moved away has all of the rest.
+    // No later entry was acknowledged: the moved directory has all others.
     try expect(await reopens(directory + "/moved", "moved", &outcome), "what was moved away is refused")
     outcome.add(try files.judge(["before", "after", "ahead", "moved"], outcome.fault))
 
-    // All of it, while the program is down: what comes back is what there was, as another past.
+    // The whole directory, while the program is down: the backup's state returns, as another history.
     let log = try HurtFile.log(data)
     let before = try await log["book"].beginEpoch(reason: "restored")
     try expect(before != 0, "no epoch was begun")
@@ -59,7 +59,7 @@ extension HurtFile.Trial {
     return outcome
   }
 
-  /// Copies of the directory are made while it is written to: each opens to a piece of the order, or is refused.
+  /// The directory is copied while it is written to. Each copy opens to a piece of the order, or is refused.
   func copiedWhileWritten() async throws -> FaultOutcome {
     var outcome = FaultOutcome("copied while it was written")
     let child = try writers("writers")
@@ -80,7 +80,7 @@ extension HurtFile.Trial {
     return outcome
   }
 
-  /// The power fails: the disk has what was waited for, and nothing else, or any of that.
+  /// The power fails. The disk has all flushed changes, and either no other change or any of them.
   func powerCut() async throws -> FaultOutcome? {
     var outcome = FaultOutcome("a power cut")
     let (source, library) = (directory + "/journal.c", directory + "/journal.so")
@@ -90,14 +90,14 @@ extension HurtFile.Trial {
       return nil
     #endif
     guard succeeds(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl", "-lpthread"]) else {
-      tell("  \(outcome.fault): left out, as cc does not compile the library that drops what was not waited for")
+      tell("  \(outcome.fault): left out, as cc cannot compile the library that logs flushes")
       return nil
     }
     let root = try FileManager.default.attributesOfItem(atPath: data)[.systemFileNumber] as? Int ?? 0
     let path = directory + "/journal"
     let child = try writers(
       "writers", environment: ["LD_PRELOAD": library, "DISK_JOURNAL": path, "DISK_JOURNAL_ROOT": data])
-    // Early, in the first entries of the log, as often as later.
+    // Early failures, in the log's first entries, are as frequent as later ones.
     let count = Bool.random(using: &chance) ? 10...60 : 200...4000
     try expect(child.waits(forAcknowledged: Int.random(in: count, using: &chance)), "no writers", child)
     child.kill()
@@ -113,7 +113,7 @@ extension HurtFile.Trial {
     return outcome
   }
 
-  /// The process that has two replicas is paused for three times as long as their lease; another one waits meanwhile.
+  /// The process of two replicas is paused for three times their lease, while another process waits.
   func paused() async throws -> FaultOutcome {
     var outcome = FaultOutcome("paused for longer than the lease")
     let child = try Child(["hurt-file-lease", data, files.directory + "/jobs"])
@@ -148,7 +148,7 @@ extension HurtFile.Trial {
     outcome.note(second.lines("refused").first ?? "")
     try expect(first.waits(forAcknowledged: 200), "the first process does not go on", first)
     try FileManager.default.removeItem(atPath: data + "/lock")
-    // The first one stops with its next entry, and has its files until then.
+    // The first process stops at its next entry, and keeps its files until then.
     let third = try writers("third")
     try expect(first.waits(for: "phase stopped"), "a store whose lock is another's goes on", first)
     outcome.note("the first stopped when its lock was removed")
@@ -163,14 +163,14 @@ extension HurtFile.Trial {
     return outcome
   }
 
-  /// Bytes are flipped in one file: it is refused by name, or nothing is missing.
+  /// Bytes are flipped in one file: the file is named in a refusal, or nothing is missing.
   func flippedBytes() async throws -> FaultOutcome {
     var outcome = FaultOutcome("bytes flipped")
     try write("writers")
     let all = try names(in: tree(in: data))
     for number in 1...24 {
       let copy = try copy(data, "copy\(number)")
-      // The files in turn, so that small ones are hit as well.
+      // The files take turns, so that small ones are hit as well.
       let name = all[number % all.count]
       try Self.flip(tree(in: copy) + "/" + name, count: Int.random(in: 1...3, using: &chance), by: &chance)
       if try await reopens(copy, "copy\(number)", &outcome) {
@@ -189,13 +189,13 @@ extension HurtFile.Trial {
     for _ in 0..<count {
       bytes[Int.random(in: 0..<bytes.count, using: &chance)] ^= 1 << UInt8.random(in: 0..<8, using: &chance)
     }
-    // Within the file that there is.
+    // The file is written in place.
     let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
     try file.write(contentsOf: Data(bytes))
     try file.close()
   }
 
-  /// The disk is full, gets room, is full again when the process is ended, and gets room.
+  /// The disk fills, gets space, fills again, the process is killed, and the disk gets space.
   func fullDisk() async throws -> FaultOutcome? {
     var outcome = FaultOutcome("a full disk")
     let disk = directory + "/disk"
@@ -205,7 +205,7 @@ extension HurtFile.Trial {
       return nil
     }
     defer { _ = succeeds(["umount", disk]) }
-    // With snapshots the log is truncated, and takes little.
+    // With snapshots the log is truncated, and needs little space.
     let savesSnapshots = Bool.random(using: &chance)
     let room = savesSnapshots ? 20_000...60_000 : 500_000...1_200_000
     func fill(_ name: String, _ count: Int) throws -> String {
@@ -222,7 +222,7 @@ extension HurtFile.Trial {
       }
       outcome.note("waiting")
       try FileManager.default.removeItem(atPath: path)
-      // With a little room it may be full again at once.
+      // The little space may be used up at once.
       try expect(savesSnapshots || child.waits(forAcknowledged: 100), "it does not go on when there is room", child)
     }
     if outcome.details.isEmpty, Self.waits(for: { child.lines("phase").last?.contains("full") ?? false }) {
@@ -247,7 +247,7 @@ extension HurtFile.Trial {
 }
 
 extension FaultOutcome {
-  /// Adds what replicas have told of jobs: all the same, and none twice.
+  /// Adds the replicas' reports of jobs, which must agree and contain no job twice.
   mutating func add(jobs lines: [String]) throws {
     let words = lines.map { $0.split(separator: " ").compactMap { Int($0) } }
     guard let first = words.first, first.count == 4, words.allSatisfy({ $0 == first }) else {

@@ -5,14 +5,14 @@
   import PureduxLog
   import PureduxNATS
 
-  /// What hurts a log on three servers: each run does all of it once, in an order that a seed decides, each to a
-  /// cluster of its own, and has the checker judge what was recorded.
+  /// Faults of a log on three servers. Each run injects every fault once, in an order decided by a seed and each into a
+  /// cluster of its own. The checker judges the records.
   enum HurtNATS {
     enum Fault: CaseIterable {
       case flippedBytes, wipedDisk, pausedBroker, badProxy, purged, pausedReplica
     }
 
-    /// - Parameter only: The names of faults, where the others are left out.
+    /// - Parameter only: The names of the faults to run, if not all.
     static func run(rounds: Int, seed: UInt64, only: [String], history: String?) async throws {
       var totals = FaultTotals()
       for round in 0..<rounds {
@@ -45,7 +45,6 @@
         NATSLog(servers: servers, options: options)["jobs"], as: number, replicas: 1, history: history)
     }
 
-    /// One fault, to a cluster of its own.
     final class Trial {
       let files: HistoryFiles
       var chance: Chance
@@ -80,14 +79,14 @@
 
       func wait(_ seconds: Double) { Thread.sleep(forTimeInterval: seconds) }
 
-      /// Begins three replicas, without snapshots: who opens the log anew reads all of it.
+      /// Starts three replicas without snapshots, so that each new opening reads the whole log.
       func begin(_ servers: [String]? = nil) throws {
         let servers = servers ?? cluster.urls
         replicas = try (1...3).map { try Child(["hurt-nats-replica", "\($0)", files.path("replica-\($0)")] + servers) }
         try expect(progress(), "replicas do not begin")
       }
 
-      /// Why a replica has stopped; nil where it has not. Writers that wait then are told `.outcomeUnknown`.
+      /// The reason why a replica has stopped, or nil. Its waiting writers get `.outcomeUnknown`.
       func stop(of replica: Child) -> String? {
         for line in replica.lines("error") {
           guard let stop = line.range(of: "Phase.stopped(Puredux.LogStop.") else { continue }
@@ -98,7 +97,7 @@
 
       func hasStopped(_ replica: Child) -> Bool { stop(of: replica) != nil }
 
-      /// Whether each replica that has not stopped has so many more acknowledged than now.
+      /// Returns whether each running replica gets a number of further acknowledgements.
       func progress(_ count: Int = 500, within seconds: Double = 90) -> Bool {
         let goals = replicas.map { $0.acknowledged + count }
         let deadline = Date(timeIntervalSinceNow: seconds)
@@ -109,18 +108,18 @@
         return true
       }
 
-      /// Ends the replicas that have not stopped, with an entry that they all come to, and tells why the others have.
+      /// Ends the running replicas with an entry that all reach, and notes why the others have stopped.
       func end(_ outcome: inout FaultOutcome) throws {
         for stop in replicas.compactMap(stop) { outcome.note(stop) }
         let others = replicas.filter { !hasStopped($0) }
         for replica in others { replica.say("stop") }
         for replica in others { try expect(replica.waits(for: "stopped"), "a replica does not stop") }
         others.first?.say("end")
-        for replica in others { try expect(replica.waits(for: "over"), "a replica does not come to the end") }
+        for replica in others { try expect(replica.waits(for: "over"), "a replica does not reach the end") }
         for replica in replicas { replica.kill() }
       }
 
-      /// Opens the log anew, and reads all of it. What is refused is told, and nothing is returned.
+      /// Opens the log again and reads all of it. Notes a refusal and returns nil.
       func read(_ outcome: inout FaultOutcome) async throws -> String? {
         readers += 1
         let name = "reader-\(readers)"
@@ -155,7 +154,7 @@
 
       let replicaNames = (1...3).map { "replica-\($0)" }
 
-      /// Reads anew, and judges what all have recorded.
+      /// Reads the log again, and judges all records.
       func finish(_ outcome: inout FaultOutcome) async throws {
         try end(&outcome)
         let reader = try await read(&outcome)
@@ -170,7 +169,7 @@
         }
       }
 
-      /// Has a server lead the stream, if it can.
+      /// Makes a server the stream's leader, if possible.
       func lead(_ server: Int) throws -> Bool {
         for _ in 1...5 {
           if try leader() == server { return true }
@@ -184,14 +183,14 @@
     }
   }
 
-  // What each fault does, and what has to become of it.
+  // The faults and their required outcomes.
   extension HurtNATS.Trial {
-    /// Bits of one server's entries are flipped while it is down; then it leads the stream.
+    /// Bits of one stopped server's entries are flipped; then it leads the stream.
     func flippedBytes() async throws -> FaultOutcome {
       var outcome = FaultOutcome("bytes flipped on one server")
       try begin()
       let server = Int.random(in: 1...3, using: &chance)
-      // A server that has ended by itself trusts what it has noted of its files.
+      // A server that ended in an orderly way trusts its notes about its files.
       let endsByItself = Bool.random(using: &chance)
       if endsByItself { cluster.stop(server) } else { cluster.kill(server) }
       try expect(progress(), "no progress with two servers")
@@ -207,10 +206,10 @@
         the stream then
         """
       try expect(progress(), "no progress with the damaged server")
-      // With one of the others away half of what is read is read from that server.
+      // With another server down, half of the reads go to the damaged one.
       let other = server % 3 + 1
       cluster.kill(other)
-      // Two of three are there, and so it should go on; whether it does with a damaged one is the engine's affair.
+      // Two of three servers are up, which should suffice. With a damaged one, that depends on the engine.
       if !progress() { outcome.note("nothing acknowledged with the damaged server and another") }
       var readers: [String] = []
       for _ in 1...4 { if let reader = try await read(&outcome) { readers.append(reader) } }
@@ -231,7 +230,7 @@
       return outcome
     }
 
-    /// One server comes back without its disk; then another one is down, and it is needed.
+    /// One server returns with an empty disk; then another one goes down, and the first is needed.
     func wipedDisk() async throws -> FaultOutcome {
       var outcome = FaultOutcome("a server's disk wiped")
       try begin()
@@ -253,7 +252,7 @@
       return outcome
     }
 
-    /// The server that leads the stream is paused and continued, and then another one.
+    /// The stream's leader is paused and continued, and then another server.
     func pausedBroker() async throws -> FaultOutcome {
       var outcome = FaultOutcome("a server paused")
       try begin()
@@ -272,7 +271,7 @@
       return outcome
     }
 
-    /// Between replicas and servers messages are published twice, delayed, and connections cut.
+    /// Between replicas and servers, messages are published twice or delayed, and connections are cut.
     func badProxy() async throws -> FaultOutcome {
       var outcome = FaultOutcome("a proxy that repeats, delays and cuts")
       let proxies = try (1...3).map {
@@ -295,8 +294,8 @@
       return outcome
     }
 
-    /// The stream is purged by hand, as a whole or but for its last entries. Stores that have all that was purged go
-    /// on; those that have not stop, and the log is not opened.
+    /// The stream is purged by hand, completely or up to its last entries. Stores with all purged entries continue, the
+    /// others stop, and the log cannot be opened.
     func purged() async throws -> FaultOutcome {
       let keeps = Bool.random(using: &chance)
       var outcome = FaultOutcome(keeps ? "purged but for ten entries" : "purged")
@@ -316,7 +315,7 @@
       return outcome
     }
 
-    /// The replica that holds the lease is paused for three times as long as that lasts, and goes on.
+    /// The replica with the lease is paused for three times the lease's duration, and continues.
     func pausedReplica() async throws -> FaultOutcome {
       var outcome = FaultOutcome("a replica paused for longer than the lease")
       replicas = try (1...3).map {

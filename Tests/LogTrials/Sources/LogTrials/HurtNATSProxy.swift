@@ -2,7 +2,7 @@
   import Foundation
   import Synchronization
 
-  /// A connection by TCP, by its descriptor. Its calls block.
+  /// A TCP connection. Its calls block.
   final class Socket: Sendable {
     private let descriptor: Int32
 
@@ -24,7 +24,7 @@
       _ function: (Int32, UnsafePointer<sockaddr>?, socklen_t) -> Int32, _ descriptor: Int32, _ port: Int
     ) -> Int32 {
       var address = address(port)
-      // SAFETY: the call reads the structure that it is given, of the size that it is told, and keeps nothing of it.
+      // SAFETY: the call reads the structure, of the given size, and keeps no pointer to it.
       return unsafe withUnsafePointer(to: &address) { pointer in
         unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
           unsafe function(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
@@ -32,43 +32,41 @@
       }
     }
 
-    /// To a port of this machine.
     convenience init(connectingTo port: Int) throws {
       self.init(socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0))
       let result = unsafe Self.call({ unsafe connect($0, $1, $2) }, descriptor, port)
       guard result == 0 else { throw Problem(text: "no connection to port \(port)") }
     }
 
-    /// Takes connections at a port of this machine.
+    /// Listens at a port of this machine.
     convenience init(listeningAt port: Int) throws {
       self.init(socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0))
       var yes: Int32 = 1
-      // SAFETY: the call reads the number that it is given, of the size that it is told.
+      // SAFETY: the call reads the number, of the given size.
       unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
       let result = unsafe Self.call({ unsafe bind($0, $1, $2) }, descriptor, port)
       guard result == 0, listen(descriptor, 16) == 0 else { throw Problem(text: "port \(port) cannot be listened at") }
     }
 
-    /// The next connection; nil where there are no more.
     func next() -> Socket? {
       let descriptor = accept(descriptor, nil, nil)
       return descriptor < 0 ? nil : Socket(descriptor)
     }
 
-    /// What comes; nothing where the connection has ended.
+    /// Received bytes. Empty at the end.
     func read() -> [UInt8] {
-      // SAFETY: the call writes at most as many bytes as the buffer has, and the count says how many were.
+      // SAFETY: the call writes at most the buffer's size, and `count` is the number of written bytes.
       unsafe [UInt8](unsafeUninitializedCapacity: 65_536) { buffer, count in
         count = unsafe max(0, recv(descriptor, buffer.baseAddress, buffer.count, 0))
       }
     }
 
-    /// False where the connection has ended.
+    /// Returns false if the connection has ended.
     func write(_ bytes: some Collection<UInt8>) -> Bool {
       let bytes = Array(bytes)
       var done = 0
       while done < bytes.count {
-        // SAFETY: the call reads as many bytes as are left of the array, which lives until it returns.
+        // SAFETY: the call reads the rest of the bytes, which live until it returns.
         let result = unsafe bytes.withUnsafeBytes { buffer in
           unsafe send(descriptor, buffer.baseAddress?.advanced(by: done), bytes.count - done, Int32(MSG_NOSIGNAL))
         }
@@ -78,12 +76,12 @@
       return true
     }
 
-    /// Ends it for both sides: whoever waits for it returns.
+    /// Ends the connection for both sides and wakes their waiting calls.
     func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
   }
 
-  /// Stands between replicas and a server of NATS. While it is bad it repeats what is published to a stream, delays
-  /// what goes through, and cuts connections.
+  /// A proxy between replicas and a NATS server. While it is bad, it repeats messages to a stream, delays traffic, and
+  /// cuts connections.
   final class Proxy: Sendable {
     private struct State {
       var chance: Chance
@@ -97,7 +95,6 @@
     private let repetitionCount = Atomic(0)
     private let cutCount = Atomic(0)
 
-    /// How many messages were repeated, and how many connections cut.
     var figures: (repeated: Int, cut: Int) {
       (repetitionCount.load(ordering: .relaxed), cutCount.load(ordering: .relaxed))
     }
@@ -120,7 +117,6 @@
 
     func set(bad: Bool) { isBad.store(bad, ordering: .relaxed) }
 
-    /// Cuts all connections.
     func cut() {
       let connections = state.withLock { state in
         defer { state.connections = [] }
@@ -165,7 +161,7 @@
       Thread.sleep(forTimeInterval: Double(milliseconds) / 1000)
     }
 
-    /// Takes the messages that are whole, with what is published to the stream twice, now and then.
+    /// Takes the complete messages, and repeats some of those to the stream.
     private func repeating(_ rest: inout [UInt8]) -> (bytes: [UInt8], repeated: Int) {
       var (bytes, repeated, start) = ([UInt8](), 0, 0)
       while let newline = rest[start...].firstIndex(of: 10) {
@@ -190,7 +186,7 @@
     }
   }
 
-  /// Asks a server of NATS for something by its own protocol, and returns the answer; nil where none comes.
+  /// Sends a request by NATS' own protocol, and returns the answer. Nil if there is none.
   enum NATSRequest {
     static func answer(_ subject: String, _ body: String = "", port: Int) -> String? {
       guard let socket = try? Socket(connectingTo: port) else { return nil }

@@ -5,13 +5,12 @@
   import PureduxLog
   import PureduxPostgreSQL
 
-  /// Three replicas on PostgreSQL, each with 16 writers, while what they stand on is hurt: one fault at a time, each
-  /// with a tree and a history of its own, on servers that go on from one to the next. The seed decides the order, and
-  /// when within each something happens.
+  /// Three replicas on PostgreSQL, each with 16 writers, during one fault at a time. Each fault has a tree and a
+  /// history of its own; the servers are shared. The seed decides the order and the times.
   enum HurtPostgreSQL {
     // MARK: A replica
 
-    /// - Parameter snapshotBytes: How much is replayed before a snapshot is made; 0 for none.
+    /// - Parameter snapshotBytes: The replayed bytes after which a snapshot is saved; 0 for none.
     static func replica(
       _ run: Int, history: String, connection: String, schema: String, snapshotBytes: Int
     ) async throws {
@@ -46,11 +45,10 @@
 
     // MARK: The trial
 
-    /// What is done to it.
     private struct Fault {
       let name: String
       let text: String
-      /// Why it cannot be done here.
+      /// The reason why the fault cannot be injected here.
       var missing: String?
       let run: (Run, Fault) throws -> Row
     }
@@ -86,7 +84,6 @@
       }
     }
 
-    /// One run of all faults.
     private final class Run {
       let pair: PostgreSQLPair
       let pause: Duration
@@ -100,21 +97,20 @@
         random = Seeded(state: seed)
       }
 
-      /// Waits for a time that the seed decides.
       func wait(_ range: ClosedRange<Double>) { Thread.sleep(forTimeInterval: .random(in: range, using: &random)) }
     }
 
     private static let settings = [
       "max_connections=30", "superuser_reserved_connections=3", "max_wal_size=256MB",
-      // What the trial asks a standby is answered, and not cancelled.
+      // The trial's queries of a standby must not be cancelled.
       "max_standby_streaming_delay=-1", "max_standby_archive_delay=-1",
     ]
 
     static func run(rounds: Int, seed: UInt64?, pause: Int?, only: [String], history: String?) throws {
-      // A program that has ended may be written to.
+      // A program may be written to after its end.
       _ = signal(SIGPIPE, SIG_IGN)
       let first = seed ?? .random(in: 0..<1_000_000)
-      // The minute, where it does not have to be waited for again and again.
+      // The minute, unless it would be repeated too often.
       let pause = Duration.seconds(pause ?? (rounds > 1 ? 15 : 60))
       var totals: [String: Row] = [:]
       for round in 0..<rounds {
@@ -151,9 +147,8 @@
       for fault in faults { if let total = totals[fault.name] { tell(total.line) } }
     }
 
-    // MARK: Replicas, their progress, and their end
+    // MARK: Replicas
 
-    /// Three replicas of one tree.
     private final class Trio {
       let files: HistoryFiles
       let run: Run
@@ -203,7 +198,7 @@
 
       var acknowledged: Int { all.reduce(0) { $0 + $1.told.total } }
 
-      /// Until each replica has so many more acknowledged than now.
+      /// Waits until each replica has a number of further acknowledgements.
       func progress(_ count: Int = 1000) throws {
         let goals = all.map { $0.told.total + count }
         let deadline = Date(timeIntervalSinceNow: 180)
@@ -216,7 +211,7 @@
         }
       }
 
-      /// Stops them, waits until all have come to the end, and judges what they have recorded.
+      /// Stops the replicas, waits until all have reached the end, and judges their records.
       func end() throws -> Verdict {
         for replica in all { replica.say("stop") }
         for replica in all where replica.lines(until: "stopped") == nil {
@@ -224,20 +219,19 @@
         }
         all[0].say("end")
         for replica in all where replica.lines(until: "over") == nil {
-          throw PostgreSQLNode.Problem(text: "a replica does not come to the end: \(replica.said.suffix(3))")
+          throw PostgreSQLNode.Problem(text: "a replica does not reach the end: \(replica.said.suffix(3))")
         }
         while !all.isEmpty { kill(0) }
         return try files.judge()
       }
 
-      /// Waits until each store has stopped following.
       func stops() throws {
         for replica in all where replica.lines(until: "phase stopped") == nil {
           throw PostgreSQLNode.Problem(text: "a store goes on: \(replica.said.suffix(3))")
         }
       }
 
-      /// What the stores have told of their log.
+      /// The stores' reports about their log.
       var told: [String] {
         var all: [String] = []
         for line in (ended + self.all).flatMap(\.said) {
@@ -247,7 +241,7 @@
           } else if line.hasPrefix("phase waiting") {
             text = "waiting: " + line.split(separator: ".").last.map { $0.replacing(")", with: "") }.map(String.init)!
           } else if line.hasPrefix("report") {
-            // Without what is different each time.
+            // Without the parts that differ each time.
             let said = line.dropFirst(7).replacing(/(hurt_)?\b[0-9]+\b/, with: "…").replacing(/hurt_[0-9]+/, with: "…")
             text = String(said.replacing("A store stops following its log: The log \"book\": ", with: "").prefix(120))
           } else {
@@ -266,8 +260,8 @@
           stall: verdict.longestStall, told: told, seen: seen)
       }
 
-      /// What replicas of the tree that has lost its end may find there: what was called before, of which nothing is
-      /// known any more.
+      /// Copies the calls, without outcomes, to the history of the tree that lost its end, which may contain their
+      /// actions. Returns the acknowledged actions.
       func copyCalls(to other: Trio) throws -> Set<String> {
         var acknowledged: Set<String> = []
         for name in try FileManager.default.contentsOfDirectory(atPath: files.directory).sorted() {
@@ -290,7 +284,6 @@
         return acknowledged
       }
 
-      /// All that its replicas have applied.
       func applied() throws -> Set<String> {
         var all: Set<String> = []
         for name in try FileManager.default.contentsOfDirectory(atPath: files.directory) {
@@ -303,7 +296,7 @@
       }
     }
 
-    /// A fault that entries are lost by: the stores that have had them stop, and the next begin with what there is.
+    /// A fault that loses entries: stores that have seen them stop, and the next ones begin with the remaining entries.
     private static func losing(
       _ run: Run, _ fault: Fault, _ address: () -> String, _ hurt: (Trio) throws -> Void
     ) throws -> Row {
@@ -327,10 +320,10 @@
       return Row(
         text: fault.text, acknowledged: verdict.figures.acknowledged, missing: lost,
         twice: verdict.figures.twice + next.figures.twice, stall: verdict.longestStall, told: before.told,
-        seen: "those that begin anew go on behind what there is, \(next.figures.acknowledged) acknowledged")
+        seen: "new replicas continue after the remaining entries, \(next.figures.acknowledged) acknowledged")
     }
 
-    // MARK: The faults
+    // MARK: Faults
 
     private static let faketime: String? = [
       "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
@@ -366,7 +359,7 @@
           return try losing(run, fault) {
             run.pair.address
           } _: { trio in
-            // It gets no more, and so it is behind what is acknowledged.
+            // From here on the standby is behind the acknowledgements.
             run.pair.standby.pause()
             try trio.progress()
             run.wait(0...1)
@@ -439,7 +432,7 @@
           var others: [RawPostgreSQL] = []
           while let other = try? RawPostgreSQL(run.pair.primary.address("boards")) { others.append(other) }
           try run.pair.primary.execute(terminate)
-          // Whoever is quicker has the places; those that come free are taken, until the replicas have none.
+          // Connection slots go to the fastest client. Freed ones are taken too, until the replicas have none.
           let deadline = Date(timeIntervalSinceNow: 5)
           while Date() < deadline {
             while let other = try? RawPostgreSQL(run.pair.primary.address("boards")) { others.append(other) }
@@ -492,7 +485,7 @@
       let back = start.duration(to: .now)
       Thread.sleep(forTimeInterval: max(0, (run.pause - back) / .seconds(1)))
       old.resume()
-      // What it still takes: a connection that writes, and one more replica, whose connection string names it first.
+      // The old server still takes a connection that writes, and another replica that names it first.
       let isPrimary = try old.execute("SELECT NOT pg_is_in_recovery()") == "t"
       let commits =
         (try? PostgreSQLNode.run(
@@ -502,7 +495,7 @@
           ])) != nil
       trio.add("host=\(old.directory),\(run.pair.primary.directory) user=boards dbname=postgres")
       let named = ContinuousClock.now
-      // It is to go on while the old one is there.
+      // Replicas must make progress while the old server runs.
       try trio.progress()
       let heads = try [old, run.pair.primary].map { try $0.execute("SELECT max(head) FROM \(trio.schema).trees") }
       let wait = named.duration(to: .now)
@@ -537,11 +530,11 @@
         while (try? file.write(contentsOf: Data(count: size))) != nil {}
       }
       try? file.close()
-      // Until nobody is acknowledged anything.
+      // Until no further action is acknowledged.
       var last = -1
       for _ in 0..<60 where last != trio.acknowledged {
         last = trio.acknowledged
-        // What is deleted meanwhile makes no room.
+        // Deleted rows free no space meanwhile.
         if let file = FileHandle(forWritingAtPath: ballast) {
           _ = try? file.seekToEnd()
           while (try? file.write(contentsOf: Data(count: 4096))) != nil {}

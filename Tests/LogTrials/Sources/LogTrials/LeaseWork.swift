@@ -4,11 +4,11 @@ import Puredux
 import PureduxLog
 import Synchronization
 
-/// Jobs that one replica is to do, each once, while who holds the lease is paused for longer than that lasts.
+/// Jobs to be done once each by the holder of a lease, while holders are paused for longer than the lease.
 enum LeaseWork {
   struct Job: Codable, Sendable, Hashable, Identifiable { let id: Int }
 
-  /// A job, and the term of the lease under which it is done.
+  /// A job, and the lease's term in which it is done.
   struct Work: Sendable, Hashable, Identifiable {
     let job: Job
     let term: UInt64
@@ -21,7 +21,7 @@ enum LeaseWork {
     case done(Job, term: UInt64, by: UInt64)
     case end
 
-    /// What a history calls it; claims have no name, as nobody is told of them.
+    /// The actions' names in a history. Claims have none, as no caller learns of them.
     var names: [String] {
       switch self {
       case .lease: []
@@ -35,9 +35,9 @@ enum LeaseWork {
   struct Jobs: Codable, Sendable {
     var lease = Lease()
     var pending: [Job] = []
-    /// How often the work of each job has counted.
+    /// The number of times that each job's work counted.
     var counted: [Int: Int] = [:]
-    /// Reports of work that came when another term had begun.
+    /// The number of reports from an earlier term.
     var late = 0
     var isOver = false
     var position = 0
@@ -64,11 +64,10 @@ enum LeaseWork {
     }
   }
 
-  /// How long a lease lasts.
   static let duration = Duration.seconds(1)
 
-  /// Opens one replica or several in this process, orders jobs and does them until it is told to stop, and says what
-  /// has become of them when somebody has ended it.
+  /// Opens replicas in this process, and creates and does jobs until it is told to stop. After the last entry it prints
+  /// the results.
   static func run(_ log: any OrderedLog, as number: Int, replicas: Int, history: String) async throws {
     let recorder = try Recorder(path: "\(history)-\(number).jsonl", process: "jobs \(number)")
     var stores: [RootStore<Jobs, Action>] = []
@@ -154,11 +153,11 @@ enum LeaseWork {
   }
 }
 
-/// Is raised, and stays so.
+/// A flag that is raised once.
 final class Flag: Sendable {
   private let isUp = Atomic(false)
 
-  /// Returns whether it was down before.
+  /// Returns whether the flag was down before.
   @discardableResult func raise() -> Bool { !isUp.exchange(true, ordering: .relaxed) }
 
   var isRaised: Bool { isUp.load(ordering: .relaxed) }

@@ -2,15 +2,15 @@
 @unsafe @preconcurrency import Foundation
 import Histories
 
-/// Trials of stores that follow a log, which need processes of their own or take long.
+/// Trials of stores that follow a log, which need their own processes or take long.
 @main struct LogTrials {
-  /// An output that takes nothing, as it is full or closed, is told when all is done.
+  /// Runs a trial. A failed output, to a full disk or closed pipe, is reported at the end.
   static func main() async throws {
-    // An error and no signal, but not for the programs that are started here.
+    // A write to a closed pipe is an error and not a signal. Programs started here do not inherit this.
     signal(SIGPIPE) { _ in }
-    // A closed output is replaced by one that refuses every write: its number is not to be that of a log's file.
+    // A closed descriptor is replaced by one that refuses output, so that no log's file gets its number.
     for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 {
-      // SAFETY: the call reads the path, a string that ends with zero and lives until the call returns.
+      // SAFETY: the call reads the path, a zero-terminated string that lives until the call returns.
       _ = unsafe open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY)
     }
     try await run()
@@ -78,32 +78,32 @@ import Histories
     default:
       print(
         """
-        log-trials check <files…>             says whether one order explains what processes have recorded in files
+        log-trials check <files…>             checks whether one order explains the processes' records in files
         log-trials crash-file [--count 50] [--history <directory>]
-                                              ends a process of 16 writers again and again, and looks for what was lost;
-                                              what the processes record stays in the directory
+                                              kills a process of 16 writers repeatedly, and looks for lost entries; the
+                                              records stay in the directory
         log-trials hurt-file [--count 10] [--seed n] [--only <faults>] [--history <directory>]
                                               older backups, copies, power cuts, pauses, flipped bytes, a full disk:
-                                              each once a run, in an order that the seed decides
-        log-trials figures-file [--count 5]   measures stores on files beside the disk itself
-        log-trials list-file [--trees 100000] lists the summaries of so many trees
+                                              each once per run, in an order decided by the seed
+        log-trials figures-file [--count 5]   measures stores on files against the raw disk
+        log-trials list-file [--trees 100000] lists the summaries of this many trees
         With the trait NATS, and nats-server on the path or in PUREDUX_NATS_SERVER:
         log-trials crash-nats [--count 10] [--loopback] [--history <directory>]
-                                              three replicas on three servers, which crash and are cut off; needs to
-                                              make networks, or does without cutting off on the loopback
+                                              three replicas on three servers, which crash and are cut off; needs the
+                                              right to create networks, unless with --loopback: then nothing is cut off
         log-trials hurt-nats [--count 10] [--seed n] [--only <faults>] [--history <directory>]
-                                              flipped bytes, a wiped disk, pauses, a bad proxy, a purge: each once a
-                                              run, in an order that the seed decides, on three servers of the loopback
+                                              flipped bytes, a wiped disk, pauses, a bad proxy, a purge: each once per
+                                              run, in an order decided by the seed, on three loopback servers
         log-trials figures-nats [--count 5] [--entries 1000000]
-                                              measures stores on three servers beside libnats itself
-        With the trait PostgreSQL, and PostgreSQL of Debian, on the path, or in PUREDUX_POSTGRESQL:
+                                              measures stores on three servers against raw libnats
+        With the trait PostgreSQL, and Debian's PostgreSQL, or one on the path or in PUREDUX_POSTGRESQL:
         log-trials hurt-postgres [--count 10] [--seed <n>] [--pause <seconds>] [--only <faults>]
                                  [--history <directory>]
                                               three replicas on servers that crash, are paused, full, cut off, restored
                                               from a backup; a row for each fault
         log-trials figures-postgres [--count 5] [--entries 1000000] [--trees 10000]
-                                              measures stores on a server beside libpq itself
-        Exit codes: 1 for a wrong history, 2 for wrong usage, 3 where standard output took not all that was printed.
+                                              measures stores on a server against raw libpq
+        Exit codes: 1 for a wrong history, 2 for wrong usage, 3 if standard output did not take all of the text.
         """)
       exit(2)
     }
@@ -114,7 +114,7 @@ import Histories
     return arguments[place + 1]
   }
 
-  /// The faults that are asked for; none for all.
+  /// The names of the faults to run; empty for all.
   private static func only(_ arguments: [String], of all: [String]) -> [String] {
     let names = text(arguments, "--only")?.split(separator: ",").map(String.init) ?? []
     if let unknown = names.first(where: { !all.contains($0) }) {
@@ -132,7 +132,7 @@ import Histories
     text(arguments, name).flatMap { Int($0) }
   }
 
-  /// Prints what is wrong with a history, and figures of it.
+  /// Prints a history's violations and figures.
   private static func check(_ paths: [String]) throws {
     guard !paths.isEmpty else {
       print("log-trials check <files…>: the files of all processes of one trial")

@@ -4,7 +4,7 @@
   import PureduxLog
   import PureduxNATS
 
-  /// Stores on a cluster of three servers, which sync always, beside libnats by itself, in one run.
+  /// Stores on three servers that always sync, measured against raw libnats in one run.
   enum NATSFigures {
     static func run(rounds: Int, entries: Int) async throws {
       let cluster = try Cluster(isPartitionable: false)
@@ -13,7 +13,7 @@
       options.connectLimit = .seconds(60)
       let log = try await NATSLog(servers: cluster.urls, options: options)
       try RawNATS(cluster.urls).makeStream("raw")
-      // While the process has no memory to spare that would hide what they take.
+      // First, as free memory of the process would hide what trees take.
       try await trees(log, 500)
       let long = "long-\(UUID().uuidString)"
       try await fill(log[long], entries)
@@ -30,10 +30,10 @@
 
     private static func ratio(_ one: Duration, _ other: Duration) -> String { String(format: "%.2f", one / other) }
     private static func key() -> String { "tree-\(UUID().uuidString)" }
-    /// Of the raw stream.
+    /// A subject of the raw stream.
     private static func subject(_ key: String) -> String { "raw." + key }
 
-    /// Of an entry with one action.
+    /// The bytes of an entry with one action.
     private static let bytes = [UInt8](repeating: 1, count: 68)
 
     private static func oneSender(_ cluster: Cluster, _ log: NATSLog, count: Int) async throws {
@@ -43,7 +43,7 @@
       for _ in 0..<50 { raw.publishAndWait(subject(rawKey), bytes) }
       let store = try await FileFigures.store(following: log[key()])
       for _ in 0..<50 { try await store.send(1) }
-      // In turn, as the machine is not the same at all times.
+      // The measurements alternate, as the machine's speed varies.
       var (rawTime, ownTime) = (Duration.zero, Duration.zero)
       for _ in 0..<5 {
         rawTime += ContinuousClock().measure {
@@ -57,7 +57,7 @@
       await store.shutdown()
     }
 
-    /// A sender for each of many trees.
+    /// One sender for each of many trees.
     private static func manyTrees(_ log: NATSLog, trees: Int, count: Int) async throws {
       let prefix = key()
       let stores = try await withThrowingTaskGroup { tasks in
@@ -96,7 +96,7 @@
       await store.shutdown()
     }
 
-    /// Entries of one action each.
+    /// Appends entries of one action each.
     private static func fill(_ log: any OrderedLog, _ count: Int) async throws {
       var options = LogOptions()
       options.actionsPerEntry = 1

@@ -3,18 +3,17 @@ import Histories
 import Puredux
 import PureduxLog
 
-/// What became of what one fault did: a row of a trial's table.
+/// The outcome of one fault: a row of a trial's table.
 struct FaultOutcome {
-  /// What was done.
   let fault: String
   var details = ""
   var acknowledged = 0
   var missing = 0
   var twice = 0
-  /// What was acknowledged, and was taken back by whoever restored, copied or purged: it is not counted as missing.
+  /// The number of acknowledged entries that a restore, copy or purge took back. They do not count as missing.
   var takenBack = 0
   var longestStall = Duration.zero
-  /// How stores, and who opened one, told what had happened: how often each, and the words that it was told in first.
+  /// The reports of stores and failed openings, with their counts and first wordings.
   private(set) var told: [String: (count: Int, words: String)] = [:]
 
   init(_ fault: String) { self.fault = fault }
@@ -26,7 +25,7 @@ struct FaultOutcome {
     longestStall = max(longestStall, verdict.longestStall)
   }
 
-  /// Counts what was told: an error by the name of its case, and a stop with its reason.
+  /// Counts a report: an error by its case, a stop by its reason.
   mutating func note(_ what: String) {
     let what = what.replacingOccurrences(of: "Puredux.LogStop", with: "")
     let name = what.prefix { $0 != "(" }
@@ -53,7 +52,6 @@ struct FaultOutcome {
   }
 }
 
-/// All runs of a trial, by fault.
 struct FaultTotals {
   private var outcomes: [String: FaultOutcome] = [:]
   private var counts: [String: Int] = [:]
@@ -82,10 +80,10 @@ struct FaultTotals {
 }
 
 extension HistoryFiles {
-  /// What some of the processes have recorded.
+  /// The verdict on some of the processes' records.
   func verdict(of names: [String]) throws -> Verdict { try History(paths: names.map(path)).checked() }
 
-  /// The same, where it has to be explained by one order: where it is not, says why, and ends the trial.
+  /// The same. If no order explains the records, prints why and ends the trial.
   func judge(_ names: [String], _ fault: String) throws -> Verdict {
     let verdict = try verdict(of: names)
     guard verdict.isCorrect else {

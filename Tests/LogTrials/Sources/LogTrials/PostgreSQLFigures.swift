@@ -4,7 +4,7 @@
   import PureduxLog
   import PureduxPostgreSQL
 
-  /// Stores on a PostgreSQL of their own, which syncs as it does by default, beside libpq by itself, in one run.
+  /// Stores on a PostgreSQL server of their own, with its default syncs, measured against raw libpq in one run.
   enum PostgreSQLFigures {
     static func run(rounds: Int, entries: Int, trees: Int) async throws {
       _ = signal(SIGPIPE, SIG_IGN)
@@ -20,12 +20,12 @@
         CREATE SEQUENCE raw_positions;
         GRANT ALL ON raw, raw_positions TO boards
         """)
-      // While the process has no memory to spare that would hide what they take.
+      // First, as free memory of the process would hide what trees take.
       try await followed(node, trees)
       let log = try await PostgreSQLLog(node.address("boards"))
       let raw = try RawPostgreSQL(node.address("boards"))
       let long = key()
-      // What is not measured does not wait for the disk.
+      // Preparations do not wait for the disk.
       let quick = try await PostgreSQLLog(node.address("boards") + " options='-c synchronous_commit=off'")
       try await fill(quick[long], entries)
       await quick.close()
@@ -56,7 +56,7 @@
       }
     }
 
-    /// - Returns: How long a raw INSERT in its own transaction takes.
+    /// - Returns: The time of a raw INSERT in its own transaction.
     private static func oneSender(_ raw: RawPostgreSQL, _ log: PostgreSQLLog, count: Int) async throws -> Duration {
       let key = key()
       let store = try await FileFigures.store(following: log[key])
@@ -67,7 +67,7 @@
         break
       }
       for _ in 0..<200 { try raw.run(insert, positions.next(), bytes) }
-      // What the log asks for, of a tree that nobody else has, and asked for by libpq.
+      // The log's own statement, for an unused tree, sent by libpq.
       let other = self.key()
       let maker = try await FileFigures.store(following: log[other])
       try await maker.send(1)
@@ -82,7 +82,7 @@
           FROM head, unnest(ARRAY[$2]) WITH ORDINALITY AS given (entry, place))
         SELECT base FROM head
         """
-      // In turn, as the machine is not the same at all times.
+      // The measurements alternate, as the machine's speed varies.
       var (rawTime, statementTime, ownTime) = (Duration.zero, Duration.zero, Duration.zero)
       for _ in 0..<10 {
         statementTime += try ContinuousClock().measure {
@@ -138,7 +138,7 @@
         "flood: \(rate(actions, time)) actions a second, \(ratio(single, time / actions)) times as many as raw INSERTs: "
           + "\(rate(entries, time)) entries a second of \(bytes / entries) bytes, \(entries / max(1, commits)) a commit, "
           + "\(rate(bytes >> 10, time)) KB a second")
-      // The same rows, by pgbench: one a transaction, and as many in one as it takes to be fastest.
+      // pgbench inserts the same rows: one per transaction, and as many per transaction as is fastest.
       var best = (rate: 0, text: "")
       for (clients, rows) in [(1, 1), (16, 1), (64, 1), (1, 16), (2, 16), (4, 16), (2, 64)] {
         let script = FileManager.default.temporaryDirectory.path + "/pgbench-\(UUID().uuidString.prefix(8))"
@@ -163,7 +163,6 @@
       try node.execute("TRUNCATE raw; CHECKPOINT")
     }
 
-    /// Entries of one action each.
     private static func fill(_ log: any OrderedLog, _ count: Int) async throws {
       var options = LogOptions()
       options.actionsPerEntry = 1
@@ -207,7 +206,7 @@
       await store.shutdown()
     }
 
-    /// So many trees on one log, all of which are followed while nothing comes, and then one entry.
+    /// Follows trees on one log: first idle, then with one entry.
     private static func followed(_ node: PostgreSQLNode, _ count: Int) async throws {
       let log = try await PostgreSQLLog(node.address("boards"))
       let before = FileFigures.used()
@@ -223,7 +222,7 @@
         return try await tasks.reduce(into: [Int: RootStore<UInt64, UInt64>]()) { $0[$1.0] = $1.1 }
       }
       let time = start.duration(to: .now)
-      // Until nothing of the writing is left to be looked at.
+      // Until the effects of the writes have ended.
       var isBusy = true
       while isBusy {
         try node.execute("SELECT pg_stat_statements_reset()")

@@ -1,14 +1,14 @@
 #if PostgreSQL
   import Foundation
 
-  /// A PostgreSQL server of a trial, on a socket in a directory of its own.
+  /// A trial's PostgreSQL server, on a socket in its own directory.
   final class PostgreSQLNode {
     struct Problem: Error, CustomStringConvertible {
       let text: String
       var description: String { text }
     }
 
-    /// Where the server's programs are: `PUREDUX_POSTGRESQL`, or Debian's newest, or on the path.
+    /// The path of the server's programs: `PUREDUX_POSTGRESQL`, Debian's newest, or found in `PATH`.
     private static let programs: String? = {
       let environment = ProcessInfo.processInfo.environment
       let debian = "/usr/lib/postgresql"
@@ -19,7 +19,7 @@
       return all.first { FileManager.default.isExecutableFile(atPath: $0 + "/initdb") }
     }()
 
-    /// A server is never run by root.
+    /// PostgreSQL refuses to run as root.
     private static var user: [String] {
       geteuid() == 0 ? ["/usr/bin/setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] : []
     }
@@ -29,7 +29,7 @@
       return programs + "/" + name
     }
 
-    /// Runs a program, and throws what it has said where it fails.
+    /// Runs a program, and throws its output if it fails.
     @discardableResult static func run(_ command: [String], asRoot: Bool = false, input: String = "") throws -> String {
       let process = Process()
       let all = (asRoot ? [] : user) + command
@@ -41,7 +41,7 @@
       process.standardOutput = said
       process.standardError = said
       try process.run()
-      // One that has ended at once says why.
+      // A program that has already ended is reported below.
       try? given.fileHandleForWriting.write(contentsOf: Data(input.utf8))
       try? given.fileHandleForWriting.close()
       let text = String(decoding: said.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
@@ -53,11 +53,11 @@
     let directory: String
     private let settings: [String]
     private var process: Process?
-    /// The server lives as long as this is open: so it ends with the process of the trial, too.
+    /// The server lives while this pipe is open, and so ends with the trial's process.
     private var lifeline: Pipe?
 
     init(settings: [String] = []) throws {
-      // The path of a socket has about a hundred bytes at most.
+      // A socket's path has at most about a hundred bytes.
       directory = "/tmp/puredux-\(UUID().uuidString.prefix(8))"
       self.settings = settings
       try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
@@ -78,9 +78,9 @@
 
     func address(_ role: String) -> String { "host=\(directory) user=\(role) dbname=postgres" }
 
-    // MARK: What it stores
+    // MARK: Data
 
-    /// - Parameter log: Where the write-ahead log is, if not beside the rest.
+    /// - Parameter log: The directory of the write-ahead log, if it is a separate one.
     func initialize(log: String? = nil, more: [String] = []) throws {
       try Self.run(
         [
@@ -89,7 +89,7 @@
         ] + more + (log.map { ["--waldir", $0] } ?? []))
     }
 
-    /// A standby of another server, which copies what that has.
+    /// Copies another server as its standby.
     func copy(_ other: PostgreSQLNode, name: String) throws {
       stop()
       try Self.run(["rm", "-rf", data])
@@ -108,13 +108,13 @@
 
     func backUp() throws { try backUp(to: directory + "/backup") }
 
-    /// Has what the backup has, while it does not run.
+    /// Restores the backup while the server is stopped.
     func restore() throws {
       try Self.run(["rm", "-rf", data])
       try Self.run(["mv", directory + "/backup", data])
     }
 
-    /// A file system in memory, of so many megabytes: for root only.
+    /// Mounts a file system in memory, which only root can do.
     func mount(_ name: String, megabytes: Int) throws -> String {
       let place = directory + "/" + name
       try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: true)
@@ -128,15 +128,15 @@
       _ = try? Self.run(["umount", place], asRoot: true)
     }
 
-    // MARK: The process
+    // MARK: Process
 
-    /// Starts it, and waits until it lets somebody in.
+    /// Starts the server, and waits until it accepts connections.
     func start(_ environment: [String: String] = [:], waits: Bool = true) throws {
       let process = Process()
       let lifeline = Pipe()
       process.executableURL = URL(fileURLWithPath: "/bin/bash")
-      // A line ends the server, at once and without leaving anything in order, and so does the end of this process. Not
-      // `sh`, which waits for ever where signals are blocked, as they are in the threads of tasks.
+      // A line, or the end of this process, kills the server without an orderly shutdown. `sh` is not used, as it hangs
+      // if signals are blocked, as they are in tasks' threads.
       let script = #""$@" >>"$0" 2>&1 & server=$!; read -r line; kill -QUIT $server; wait"#
       let all = ["listen_addresses=", "unix_socket_directories=" + directory] + settings
       process.arguments =
@@ -149,7 +149,7 @@
       try process.run()
       self.process = process
       self.lifeline = lifeline
-      if waits { try wait(for: "the server lets somebody in") { (try? execute("SELECT 1")) != nil } }
+      if waits { try wait(for: "the server accepts connections") { (try? execute("SELECT 1")) != nil } }
     }
 
     func wait(for what: String, _ condition: () throws -> Bool) throws {
@@ -168,19 +168,19 @@
     /// Signals the server and all its processes.
     private func signal(_ number: Int32) {
       guard process != nil, let postmaster else { return }
-      // It is to start none meanwhile.
+      // Stopped first, so that it starts no other process.
       kill(postmaster, SIGSTOP)
       let all = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
       for child in all.compactMap({ Int32($0) }) {
         let status = (try? String(contentsOfFile: "/proc/\(child)/stat", encoding: .utf8)) ?? ""
-        // Behind the name, which is in parentheses: the state, and the parent.
+        // The state and parent follow the name in parentheses.
         let fields = status.split(separator: ")").last?.split(separator: " ") ?? []
         if fields.count > 1, Int32(fields[1]) == postmaster { kill(child, number) }
       }
       kill(postmaster, number)
     }
 
-    /// At once, as if the machine had died.
+    /// Simulates the death of the machine.
     func crash() {
       signal(SIGKILL)
       stop()
@@ -198,12 +198,11 @@
       self.process = nil
     }
 
-    /// A standby becomes a primary.
     func promote() throws {
       try execute("SELECT pg_promote(true, 60)")
     }
 
-    /// As `psql` does it, one value a line.
+    /// Runs SQL by `psql`. Returns one value per line.
     @discardableResult func execute(_ text: String) throws -> String {
       try Self.run(
         [
@@ -213,9 +212,8 @@
       ).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    // MARK: A pooler
+    // MARK: Pooler
 
-    /// Puts pgbouncer between, and returns what ends it.
     func pool(_ mode: String, connections: Int) throws -> (address: String, process: Process) {
       let place = directory + "/pool"
       try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: true)
@@ -246,7 +244,7 @@
     }
   }
 
-  /// Two servers, one of which is the primary, and the other may be its standby.
+  /// Two servers: a primary, and one that may be its standby.
   final class PostgreSQLPair {
     let nodes: [PostgreSQLNode]
     private(set) var leading = 0
@@ -264,10 +262,10 @@
       try node.execute("CREATE ROLE boards LOGIN; GRANT CREATE ON DATABASE postgres TO boards")
     }
 
-    /// What a replica connects with: any of both that takes writes, the present primary first.
+    /// A connection string of both servers for one that takes writes, with the present primary first.
     var address: String { "host=\(primary.directory),\(standby.directory) user=boards dbname=postgres" }
 
-    /// Has the other server be a standby: one that each commit waits for, or not.
+    /// Makes the other server a standby. If it is synchronous, each commit waits for it.
     func addStandby(isSynchronous: Bool) throws {
       try standby.copy(primary, name: "other")
       try standby.start()
@@ -282,7 +280,7 @@
       }
     }
 
-    /// The standby takes the place of the primary, which may still run.
+    /// Promotes the standby, while the old primary may still run.
     func promote() throws {
       try standby.promote()
       leading = 1 - leading

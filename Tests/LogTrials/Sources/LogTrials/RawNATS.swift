@@ -2,14 +2,13 @@
   import CNATSRaw
   import Foundation
 
-  /// libnats by itself, on a stream of its own: what stores are measured beside.
-  // SAFETY: libnats' functions may be called from any thread, and the pointers live as long as this.
+  /// Raw libnats, on a stream of its own, for comparison.
+  // SAFETY: libnats' functions may be called from any thread, and the pointers live as long as this object.
   @safe final class RawNATS: @unchecked Sendable {
     private let connection: OpaquePointer
     private let jetStream: OpaquePointer
     private let arrivals = Arrivals()
 
-    /// How many messages have come.
     private final class Arrivals: @unchecked Sendable {
       let condition = NSCondition()
       var count = 0
@@ -28,7 +27,7 @@
       var made: OpaquePointer?
       var connection: OpaquePointer?
       var jetStream: OpaquePointer?
-      // SAFETY: the results are checked, and the options are not used behind this.
+      // SAFETY: the results are checked, and the options are not used after this.
       unsafe natsOptions_Create(&made)
       unsafe natsOptions_SetURL(made, urls[0])
       unsafe natsOptions_SetSendAsap(made, true)
@@ -42,16 +41,16 @@
     }
 
     deinit {
-      // SAFETY: nothing else holds them; a message that is being handed out counts in `arrivals`, which stays.
+      // SAFETY: nothing else holds the pointers. A message that is being delivered counts in `arrivals`, which stays.
       unsafe jsCtx_Destroy(jetStream)
       unsafe natsConnection_Destroy(connection)
     }
 
-    /// Makes a stream as those of the logs are, with three replicas.
+    /// Creates a stream like the logs', with three replicas.
     func makeStream(_ name: String) {
       var configuration = unsafe jsStreamConfig()
       var error = jsErrCode(0)
-      // SAFETY: strings and the list live within their closures, and the library keeps copies.
+      // SAFETY: strings and the list live within their closures, and the library copies them.
       unsafe jsStreamConfig_Init(&configuration)
       _ = unsafe name.withCString { name in
         unsafe "\(String(cString: name)).*".withCString { subject in
@@ -68,12 +67,12 @@
       }
     }
 
-    /// Follows a subject: how many come is counted, and no more is done.
+    /// Follows a subject, and only counts its messages.
     func follow(_ subject: String, of stream: String) throws {
       var options = unsafe jsSubOptions()
       var subscription: OpaquePointer?
       var error = jsErrCode(0)
-      // SAFETY: strings live within their closures; what is called back with lives as long as the process.
+      // SAFETY: strings live within their closures. The retained context lives as long as the process.
       let context = unsafe Unmanaged.passRetained(arrivals).toOpaque()
       unsafe jsSubOptions_Init(&options)
       unsafe options.Ordered = true
@@ -95,14 +94,14 @@
     func wait(for count: Int) { arrivals.wait(for: count) }
     var count: Int { arrivals.condition.withLock { arrivals.count } }
 
-    /// Publishes, and waits until it has come back.
+    /// Publishes a message, and waits until it arrives.
     func publishAndWait(_ subject: String, _ bytes: [UInt8]) {
       let goal = count + 1
       publish(subject, bytes)
       arrivals.wait(for: goal)
     }
 
-    /// Asynchronously: `finish` waits for the acknowledgements.
+    /// Publishes without waiting. `finish` waits for the acknowledgements.
     func publish(_ subject: String, _ bytes: [UInt8]) {
       // SAFETY: the bytes are copied within the call.
       _ = unsafe bytes.withUnsafeBytes {

@@ -2,20 +2,20 @@
   import CPostgreSQLRaw
   import Foundation
 
-  /// libpq by itself: what stores are measured beside.
+  /// Raw libpq, for comparison.
   // SAFETY: one thread at a time uses it.
   @safe final class RawPostgreSQL: @unchecked Sendable {
     private let connection: OpaquePointer
 
     init(_ address: String) throws {
-      // SAFETY: the string lives within the call; the result is checked, and freed by `deinit`.
+      // SAFETY: the string lives within the call. The result is checked, and freed by `deinit`.
       guard let connection = unsafe PQconnectdb(address) else { throw PostgreSQLNode.Problem(text: "no memory") }
       unsafe self.connection = connection
       guard unsafe PQstatus(connection) == CONNECTION_OK else { throw PostgreSQLNode.Problem(text: message) }
     }
 
     deinit {
-      // SAFETY: the last that is done with it.
+      // SAFETY: this is the last use of the pointer.
       unsafe PQfinish(connection)
     }
 
@@ -24,11 +24,11 @@
       unsafe PQerrorMessage(connection).map { unsafe String(cString: $0) } ?? ""
     }
 
-    /// Runs a statement in a transaction of its own, and returns its first value.
+    /// Runs a statement in its own transaction, and returns its first value.
     @discardableResult func run(_ text: String, _ number: Int64? = nil, _ bytes: [UInt8] = []) throws -> String {
       var types: [Oid] = number == nil ? [] : [20, 17]
       let big = (number ?? 0).bigEndian
-      // SAFETY: what the pointers point to outlives the call, which copies it. The result is freed.
+      // SAFETY: all pointees outlive the call, which copies them. The result is freed.
       let result = unsafe withUnsafeBytes(of: big) { number in
         unsafe bytes.withUnsafeBytes { bytes in
           var values = unsafe [
@@ -48,7 +48,7 @@
       return unsafe String(cString: value)
     }
 
-    /// Reads all that `COPY … TO STDOUT` sends, and returns how many messages that were.
+    /// Reads the output of `COPY … TO STDOUT`, and returns the number of its messages.
     func copy(_ text: String) throws -> Int {
       // SAFETY: the result is freed, and so is each piece.
       let result = unsafe PQexec(connection, text)

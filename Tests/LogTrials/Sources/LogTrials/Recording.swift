@@ -3,7 +3,7 @@ import Histories
 import Puredux
 import Synchronization
 
-/// Records what the store of a process is given, what it answers, and what it applies.
+/// Records a store's calls, results and applied entries.
 final class RecordedReplica: Sendable {
   private let recorder: Recorder
   private let name: String
@@ -14,14 +14,14 @@ final class RecordedReplica: Sendable {
     recorder = try Recorder(path: path, process: name)
   }
 
-  /// The reducer: what it begins with is the initial state, or that of a snapshot.
+  /// The reducer. Its first state is the initial one, or a snapshot's.
   func enter(_ entry: Entry, in book: inout Book) {
     if !hasBegun.exchange(true, ordering: .relaxed) { recorder.begin(name, after: book.count, hash: book.hash) }
     book.enter(entry)
     recorder.apply([entry.name], at: book.count, on: name, hash: book.hash)
   }
 
-  /// Gives an entry to the store; each second one is told its position, and the state there.
+  /// Sends an entry. Every second call gets its position and state.
   func send(_ entry: Entry, to store: RootStore<Book, Entry>) async throws(StoreError) {
     let call = recorder.invoke(entry.name, by: "\(entry.writer)")
     do throws(StoreError) {
@@ -38,13 +38,11 @@ final class RecordedReplica: Sendable {
     }
   }
 
-  /// Gives an entry to the store, which nobody waits for.
   func dispatch(_ entry: Entry, to store: RootStore<Book, Entry>) {
     _ = recorder.invoke(entry.name, by: "\(entry.writer)")
     _ = store.dispatch(entry)
   }
 
-  /// Reads a state.
   func read(by writer: Int, claiming claim: Claim, _ state: () async throws -> Book) async throws {
     let call = recorder.read(by: "\(writer)", claiming: claim)
     let book = try await state()
@@ -52,8 +50,7 @@ final class RecordedReplica: Sendable {
   }
 }
 
-/// The files that the processes of a trial record in: in a directory that stays, or in one that goes if nothing is
-/// wrong.
+/// The processes' records: in a permanent directory, or in one that is removed on success.
 struct HistoryFiles {
   let directory: String
   let isKept: Bool
@@ -70,7 +67,7 @@ struct HistoryFiles {
 
   func path(_ name: String) -> String { "\(directory)/\(name).jsonl" }
 
-  /// What was recorded. Where that cannot be explained, says why, and ends the trial.
+  /// Judges the records. If no order explains them, prints why and ends the trial.
   func judge() throws -> Verdict {
     let files = try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
     let verdict = try History(paths: files.map { "\(directory)/\($0)" }).checked()

@@ -2,10 +2,9 @@ import Foundation
 import Histories
 import Puredux
 
-/// What the process of a replica does, and says on its standard output.
+/// The work of a replica's process, and its reports on standard output.
 enum ReplicaWork {
-  /// Writes until it is told to stop, and says that an entry was acknowledged; then waits for the entry that ends the
-  /// trial.
+  /// Writes until it is told to stop, and reports acknowledgements. Then waits for the trial's last entry.
   static func write(_ run: Int, _ replica: RecordedReplica, to store: RootStore<Book, Entry>) async throws {
     let isStopped = Flag()
     Thread.detachNewThread {
@@ -34,7 +33,7 @@ enum ReplicaWork {
       }
     }
     tell("stopped")
-    // The entry that ends the trial is given when all have stopped: its state has all that was acknowledged.
+    // All replicas have stopped before the last entry: its state has everything acknowledged.
     try await replica.read(by: 0, claiming: .linearizable) {
       for await book in store.states() where book.hasEnded { return book }
       throw StoreError.terminated
@@ -50,7 +49,7 @@ enum ReplicaWork {
   }
 }
 
-/// The process of a replica, and what it has told.
+/// A replica's process and its reports.
 final class ReplicaProcess: @unchecked Sendable {
   let process: Process
   private let input = Pipe()
@@ -62,8 +61,8 @@ final class ReplicaProcess: @unchecked Sendable {
   private var longest = Duration.zero
 
   /// - Parameters:
-  ///   - process: What is run.
-  ///   - showsErrors: Whether the replica's errors are printed as they come.
+  ///   - process: The process to run.
+  ///   - showsErrors: Whether the replica's errors are printed at once.
   init(_ process: Process, showsErrors: Bool = true) throws {
     self.process = process
     let pipe = Pipe()
@@ -103,17 +102,16 @@ final class ReplicaProcess: @unchecked Sendable {
     }
   }
 
-  /// How many entries were acknowledged, and the longest time without one.
+  /// The number of acknowledgements, and the longest time without one.
   var told: (total: Int, longest: Duration) { lock.withLock { (total, longest) } }
 
   var hasEnded: Bool { lock.withLock { isOver } }
 
-  /// What it has said beside that.
   var said: [String] { lock.withLock { lines } }
 
   func say(_ line: String) { try? input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8)) }
 
-  /// The lines up to one that begins with a text; nil where it does not come.
+  /// The lines up to one with a prefix. Nil if that does not arrive.
   func lines(until last: String) -> [String]? {
     lock.withLock {
       let deadline = Date(timeIntervalSinceNow: 120)

@@ -1,8 +1,7 @@
 import Histories
 import Testing
 
-/// Small histories of calls, orders and reads at random, correct or not: what the checker finds in one pass is what the
-/// definition says of each pair.
+/// Small random histories, correct or not: the checker's single pass agrees with the pairwise definition.
 @Suite struct DefinitionTests {
   private struct Call {
     let name: String
@@ -55,7 +54,7 @@ import Testing
       calls[index].from = from
       calls[index].to = Int.random(in: 0..<5, using: &random) == 0 ? nil : from + Int.random(in: 1...20, using: &random)
     }
-    // Sometimes as they were called, sometimes nearly so.
+    // Sometimes in call order, sometimes nearly.
     var order = calls.map(\.name)
     for _ in 0..<Int.random(in: 0...1, using: &random) {
       order.swapAt(
@@ -64,7 +63,7 @@ import Testing
     for index in calls.indices { calls[index].position = (order.firstIndex(of: calls[index].name) ?? 0) + 1 }
     for _ in 0..<Int.random(in: 0...2, using: &random) {
       from += Int.random(in: 0...5, using: &random)
-      // A position that nearly all are at or before. The end of the order is shown in the end.
+      // Nearly all results are at this position or before it. The last read shows the end of the order.
       calls.append(
         Call(
           name: "read", writer: Int.random(in: 0..<3, using: &random), file: Int.random(in: 0..<2, using: &random),

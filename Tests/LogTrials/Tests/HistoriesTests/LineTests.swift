@@ -19,12 +19,12 @@ import Testing
     let line = event.line
     #expect(line.last == UInt8(ascii: "\n") && line.dropLast().firstIndex(of: UInt8(ascii: "\n")) == nil)
     #expect(Event(line: line.dropLast()) == event)
-    // Whatever else reads JSON reads it.
+    // Other JSON readers accept the lines.
     #expect(try JSONSerialization.jsonObject(with: Data(line)) is [String: Any])
     for length in 0..<line.count - 1 { #expect(Event(line: line.prefix(length)) == nil) }
   }
 
-  /// As other tools write it.
+  /// Lines in the format of other tools.
   @Test func isReadAsOthersWrite() {
     func event(_ text: String) -> Event? { Event(line: Array(text.utf8)[...]) }
     #expect(

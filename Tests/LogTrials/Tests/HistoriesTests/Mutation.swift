@@ -1,14 +1,14 @@
 import Histories
 
-/// What is done to a correct history so that it is none any more; and what that is called.
+/// Changes that make a correct history incorrect, and the resulting violations.
 enum Mutation: String, CaseIterable, Sendable {
-  /// To the log, and so to all replicas.
+  /// Changes to the log, and so to all replicas.
   case drop, double, swap
-  /// To what one replica recorded.
+  /// Changes to one replica's records.
   case dropOnOne, swapOnOne, changeOnOne, repeatOnOne
-  /// To what callers recorded.
+  /// Changes to callers' records.
   case refuse, forget, readOlder, readBeyond
-  /// To a line.
+  /// Changes to a line.
   case garble
 
   var expected: Violation.Kind {
@@ -26,7 +26,7 @@ enum Mutation: String, CaseIterable, Sendable {
     }
   }
 
-  /// Changes a recording; false where it has nothing that can be changed so.
+  /// Changes a recording. Returns false if the recording has nothing to change in this way.
   func apply(to recording: inout Recording, using random: inout SeededGenerator) -> Bool {
     switch self {
     case .drop: recording.drop(using: &random)
@@ -43,7 +43,7 @@ enum Mutation: String, CaseIterable, Sendable {
 }
 
 extension Recording {
-  /// A call of a file, and where its lines are.
+  /// A call and the places of its lines.
   private struct Call {
     let file: Int
     let writer: String
@@ -101,7 +101,8 @@ extension Recording {
     return true
   }
 
-  /// Two of one writer, or of which the first was acknowledged before the second was called, by the same clock.
+  /// Swaps two actions of one writer, or two of which the first was acknowledged before the second was called, by the
+  /// same clock.
   fileprivate mutating func swap(using random: inout SeededGenerator) -> Bool {
     let calls = Dictionary(grouping: calls.filter { $0.action != nil }, by: \.action)
     let flat = flat
@@ -123,7 +124,7 @@ extension Recording {
     return true
   }
 
-  /// Changes what one replica recorded of a position that another one has recorded, too.
+  /// Changes one replica's record of a position that another replica has recorded as well.
   fileprivate mutating func change(_ mutation: Mutation, using random: inout SeededGenerator) -> Bool {
     var lines: [(file: Int, line: Int, replica: String, position: Int)] = []
     for (file, recorded) in files.enumerated() {
@@ -132,7 +133,7 @@ extension Recording {
       }
     }
     let count = Dictionary(lines.map { ($0.position, 1) }, uniquingKeysWith: +)
-    // Of what a replica applied last nobody can tell that it is missing.
+    // A replica's last entry cannot be missed.
     let shared = lines.filter { count[$0.position, default: 0] > 1 && $0.line + 1 < files[$0.file].items.count }
     let several = Set(log.filter { $0.actions.count > 1 }.map(\.position))
     let fitting = mutation == .swapOnOne ? shared.filter { several.contains($0.position) } : shared
@@ -153,7 +154,7 @@ extension Recording {
     return true
   }
 
-  /// One that is in the log, and was called once.
+  /// An action that is in the log, and was called once.
   private func applied(using random: inout SeededGenerator) -> Call? {
     let inLog = Set(flat.map(\.action))
     let calls = Dictionary(grouping: calls.filter { $0.action.map(inLog.contains) ?? false }, by: \.action)

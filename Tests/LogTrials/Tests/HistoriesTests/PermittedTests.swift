@@ -1,7 +1,7 @@
 import Histories
 import Testing
 
-/// What a correct history may have.
+/// Events that a correct history may contain.
 @Suite struct PermittedTests {
   private func expectCorrect(
     _ script: Script, sourceLocation: SourceLocation = #_sourceLocation
@@ -64,7 +64,7 @@ import Testing
     #expect(expectCorrect(script).figures.acknowledged == 2)
   }
 
-  /// The call between the two may come before either.
+  /// The call between the two attempts may precede or follow either.
   @Test func triedAgainAroundAnother() {
     var script = Script()
     script.call("a", 10, 20, .unknown)
@@ -83,7 +83,7 @@ import Testing
     _ = expectCorrect(script)
   }
 
-  /// It had applied the second action, and saved that, when it ended; another one shows the action.
+  /// The replica had applied and saved the second action when it ended. Another replica shows the action.
   @Test func crashBetweenApplicationAndRecord() {
     var script = Script()
     script.call("a", 10, 20)
@@ -95,7 +95,7 @@ import Testing
     _ = expectCorrect(script)
   }
 
-  /// Nobody else shows the action. That it was told a place that nobody has recorded is all that is known.
+  /// No replica shows the action. Only its acknowledgement names a position, which nobody has recorded.
   @Test func positionsThatNobodyRecorded() {
     var script = Script()
     script.call("a", 10, 20)
@@ -103,7 +103,7 @@ import Testing
     script.call("c", 50, 60)
     script.replica("r", ["a"])
     script.replica("r", behind: ["a", "b"], ["c"])
-    #expect(expectCorrect(script).notes == ["positions behind 1 up to 2 were not recorded by anybody"])
+    #expect(expectCorrect(script).notes == ["positions after 1 up to 2 were not recorded"])
   }
 
   @Test func positionsWithGapsAndSeveralActions() {
@@ -126,7 +126,7 @@ import Testing
     _ = expectCorrect(script)
   }
 
-  /// Their files have the same names of writers and the same numbers of calls.
+  /// The files have the same writers' names and call numbers.
   @Test func writersOfTheSameName() {
     var script = Script()
     script.add(
@@ -161,7 +161,7 @@ import Testing
         history.add(other.events.flatMap(\.line), named: other.name)
       }
       let last = file.events.last?.line.count ?? 0
-      // As far as the line's last byte, which is its end.
+      // Up to the line's last byte, the newline.
       for missing in 1..<last {
         var history = history
         history.add(lines.dropLast(missing), named: file.name)
@@ -172,7 +172,7 @@ import Testing
     }
   }
 
-  /// Equal as people read them, and two names.
+  /// Canonically equivalent texts are two names.
   @Test func namesOfOtherBytes() {
     var script = Script()
     script.call("\u{E9}", 10, 20)
@@ -189,7 +189,7 @@ import Testing
     #expect(expectCorrect(script).figures.longestStall == .max)
   }
 
-  /// What the first attempt may have done, and the second one certainly has not.
+  /// The first attempt may have had an effect; the second certainly had none.
   @Test func refusedAttemptAfterAnother() {
     var script = Script()
     script.call("a", by: "w1", 10, 20, .unknown)

@@ -1,7 +1,7 @@
 import Histories
 import Testing
 
-/// Histories of simulations are correct, and none that was changed is.
+/// Simulated histories are correct, and changed ones are not.
 @Suite struct RandomTests {
   private static let seed = UInt64.random(in: 0 ..< .max - 1_000_000)
 
@@ -17,7 +17,7 @@ import Testing
       figures.torn += verdict.figures.torn
       figures.missing += verdict.figures.missing + verdict.figures.twice
     }
-    // Nothing of it happens seldom.
+    // Every event is frequent.
     #expect(figures.acknowledged > 1000 && figures.failed > 20 && figures.unknownTaken > 100 && figures.reads > 500)
     #expect(figures.torn > 50 && figures.missing == 0)
   }

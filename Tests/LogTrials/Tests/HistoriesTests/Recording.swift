@@ -1,7 +1,7 @@
 import Histories
 
-/// The history of a simulation before it is lines: what depends on the log is looked up there, so that a log that is
-/// changed is changed for all.
+/// A simulation's history before it is written as lines. Records refer to the log, so that a change of the log affects
+/// all of them.
 struct Recording {
   struct Entry {
     var position: Int
@@ -10,11 +10,11 @@ struct Recording {
 
   enum Item {
     case event(Event)
-    /// With the state of the position, where one is told.
+    /// With the state of the position, if there is one.
     case response(call: Int, Outcome, position: Int?, at: Int)
     case begin(String, after: Int, at: Int)
     case apply(String, position: Int)
-    /// A line that says nothing.
+    /// A line that is no event.
     case garbage
   }
 
@@ -27,7 +27,7 @@ struct Recording {
 
   var log: [Entry] = []
   var files: [File] = []
-  /// The actions whose outcomes were unknown once.
+  /// Actions that had an unknown outcome once.
   var tried: Set<String> = []
 
   mutating func begin(_ name: String, machine: Int) -> Int {
@@ -38,7 +38,7 @@ struct Recording {
 
   mutating func add(_ item: Item, to file: Int) { files[file].items.append(item) }
 
-  /// The hash of the state behind each position of the log.
+  /// The hash of the state after each position.
   private var hashes: [Int: UInt64] {
     var hashes = [0: UInt64(1)]
     var hash: UInt64 = 1
@@ -49,7 +49,7 @@ struct Recording {
     return hashes
   }
 
-  /// What replicas say of a position.
+  /// A replica's record of a position.
   func applied(_ replica: String, _ position: Int) -> Event {
     let actions = log.first { $0.position == position }?.actions ?? []
     return .applied(replica: replica, position: position, actions: actions, hash: hashes[position] ?? 0)

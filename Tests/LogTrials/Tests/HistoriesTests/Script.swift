@@ -1,12 +1,12 @@
 import Histories
 
-/// A history that is written by hand. Files are named by their processes; each has the clock `here` unless it is told
-/// another one.
+/// A handwritten history. Files are named after their processes, and have the clock `here` unless another one is
+/// passed.
 struct Script {
   private(set) var files: [(name: String, events: [Event])] = []
   private var calls = 0
 
-  /// The state that a sequence of actions makes.
+  /// The hash of a sequence of actions.
   static func hash(_ actions: [String]) -> UInt64 {
     actions.reduce(17) { hash, action in action.utf8.reduce(hash &* 31 &+ 7) { ($0 ^ UInt64($1)) &* 1_099_511_628_211 }
     }
@@ -17,7 +17,7 @@ struct Script {
     for index in files.indices where files[index].name == file { files[index].events += events }
   }
 
-  /// A call of an action, from a time to another one; it has not returned where there is no other one.
+  /// A call between two times. Without a second time, it has not returned.
   mutating func call(
     _ action: String, by writer: String = "w1", _ from: Int, _ to: Int?, _ outcome: Outcome = .acknowledged,
     position: Int? = nil, hash: UInt64? = nil, in file: String = "writers", clock: String = "here"
@@ -37,7 +37,7 @@ struct Script {
     add(.response(call: calls, outcome: .acknowledged, position: position, hash: hash, at: to), to: file, clock: clock)
   }
 
-  /// A replica that begins with the state of those actions, and applies others, one at a position.
+  /// A replica that begins with the state of some actions and applies others, one per position.
   mutating func replica(
     _ name: String, behind snapshot: [String] = [], _ actions: [String], at time: Int = 0, in file: String? = nil,
     clock: String = "here"
@@ -52,7 +52,6 @@ struct Script {
     }
   }
 
-  /// The history, by way of lines.
   var history: History {
     var history = History()
     for file in files { history.add(file.events.flatMap(\.line), named: file.name) }
@@ -63,7 +62,6 @@ struct Script {
 }
 
 extension Verdict {
-  /// The names of all violations.
   var kinds: Set<Violation.Kind> { Set(counts.keys) }
 }
 

@@ -1,22 +1,22 @@
 import Histories
 
-/// A log, its replicas and writers, simulated step by step: correct, with everything that may happen to them.
+/// A correct log with replicas and writers, simulated step by step, including all permitted failures.
 struct Simulation {
-  /// Who calls: one thing at a time, from a process.
+  /// A writer in a process, with one call at a time.
   private struct Writer {
     let name: String
     let file: Int
     var pending: (call: Int, action: String?, claim: Claim, invoked: Int)?
-    /// The furthest position that it was told.
+    /// The furthest position in its results.
     var told = 0
-    /// An action of which it does not know whether it was taken.
+    /// An action with an unknown outcome.
     var unknown: String?
   }
 
   private struct Replica {
     let name: String
     let file: Int
-    /// How many entries of the log it has.
+    /// The number of its entries in the log.
     var count: Int
     let first: Int
   }
@@ -25,12 +25,12 @@ struct Simulation {
   private(set) var recording = Recording()
   private var writers: [Writer] = []
   private var replicas: [Replica] = []
-  /// What was accepted and is not in the log, in the order in which it was.
+  /// Accepted actions that are not in the log yet, in order.
   private var onTheWay: [(file: Int, action: String)] = []
   private var calls: [Int: Int] = [:]
   private var time = 1000
   private var actions = 0
-  /// The furthest position that anybody was told, for linearizable reads.
+  /// The furthest position in any result, for linearizable reads.
   private var places: [String: Int] = [:]
 
   static func recording(seed: UInt64, steps: Int) -> Recording {
@@ -63,7 +63,7 @@ struct Simulation {
 
   // MARK: Writers
 
-  /// On one of two machines, with a clock each.
+  /// Begins a process on one of two machines, each with a clock.
   private mutating func beginProcess() {
     let file = recording.begin("process-\(recording.files.count)", machine: Int.random(in: 0..<2, using: &random))
     for number in 0..<3 { writers.append(Writer(name: "w\(number)", file: file)) }
@@ -96,7 +96,7 @@ struct Simulation {
     if places[action] == nil, !onTheWay.contains(where: { $0.action == action }) { onTheWay.append((file, action)) }
   }
 
-  /// What waits goes to the log: that of each process in its order, of different ones in any.
+  /// Appends pending actions: in order for each process, in any order among processes.
   private mutating func append() {
     var entry: [String] = []
     for _ in 0..<Int.random(in: 1...3, using: &random) {
@@ -125,7 +125,7 @@ struct Simulation {
         case .ownWrites: recording.log.firstIndex { $0.position >= writers[index].told }.map { $0 + 1 } ?? 0
         case .committed: 0
         }
-      // The number of entries that the state has; of none, only where none was told.
+      // The number of entries in the shown state. Zero only if no result was before.
       let isNoneAllowed = pending.claim == .committed || (pending.claim == .ownWrites && writers[index].told == 0)
       let count = Int.random(
         in: min(isNoneAllowed ? 0 : oldest, recording.log.count)...recording.log.count, using: &random)
@@ -153,7 +153,7 @@ struct Simulation {
     writers[index].pending = nil
   }
 
-  /// What the process had on its way comes later, or never. Its last line may be torn.
+  /// The actions in flight arrive later or never. The last line may be torn.
   private mutating func crashProcess() {
     guard let file = writers.randomElement(using: &random)?.file else { return }
     writers.removeAll { $0.file == file }
@@ -178,7 +178,8 @@ struct Simulation {
     replicas[number].count += 1
   }
 
-  /// It may have applied what it did not come to record, and begins with a snapshot of whatever it had, or anew.
+  /// The replica may have applied unrecorded entries. It begins again with a snapshot of any earlier state, or with the
+  /// initial state.
   private mutating func crashReplica() {
     let number = Int.random(in: 1..<replicas.count, using: &random)
     let replica = replicas.remove(at: number)

@@ -1,9 +1,9 @@
 import Histories
 import Testing
 
-/// What a history may not have, and what it is called.
+/// Events that a history must not contain, and the names of their violations.
 @Suite struct ViolationTests {
-  /// Expects violations of one name, and returns the first one.
+  /// Expects violations of one kind, and returns the first one.
   private func expect(
     _ kinds: Violation.Kind..., of script: Script, sourceLocation: SourceLocation = #_sourceLocation
   ) throws -> Violation {
@@ -12,7 +12,6 @@ import Testing
     return try #require(verdict.violations.first { $0.kind == kinds[0] }, sourceLocation: sourceLocation)
   }
 
-  /// Three calls one after the other, of two writers.
   private var calls: Script {
     var script = Script()
     script.call("a", by: "w1", 10, 20)
@@ -39,7 +38,7 @@ import Testing
     #expect(calls.verdict.figures.missing == 3)
   }
 
-  /// The log forgot its end, which a replica had applied, and went on.
+  /// The log lost its end, which a replica had applied, and continued.
   @Test func lostEnd() throws {
     var script = calls
     script.call("d", by: "w2", 70, 80)
@@ -51,7 +50,7 @@ import Testing
     #expect(script.verdict.figures.missing == 1)
   }
 
-  /// The log forgot its end, and nothing came behind that: only who reads what the log has can tell.
+  /// The log lost its end and did not continue. Only a read of the log can show that.
   @Test func lostEndThatIsRead() throws {
     var script = calls
     script.replica("r1", ["a", "b", "c"])
@@ -108,7 +107,7 @@ import Testing
     _ = try expect(.doubled, of: script)
   }
 
-  /// Of several writers: what had been acknowledged comes first.
+  /// Among several writers, an acknowledged action precedes later calls.
   @Test func reorderedInTime() throws {
     var script = calls
     script.replica("r", ["b", "a", "c"])
@@ -130,7 +129,7 @@ import Testing
     _ = try expect(.reordered, of: script)
   }
 
-  /// Of one writer, which did not wait: in the order of the calls.
+  /// One writer's actions keep the order of its calls, even if it did not wait.
   @Test func reorderedByWriter() throws {
     var script = Script()
     script.call("a", 10, 100)
@@ -301,7 +300,7 @@ import Testing
     }
   }
 
-  /// Nothing ends at the first violation, and what is told has a bound.
+  /// The check continues after the first violation, and the report is bounded.
   @Test func severalAtOnce() {
     var script = Script()
     for number in 0..<1000 { script.call("lost-\(number)", number * 10, number * 10 + 5) }
@@ -314,9 +313,9 @@ import Testing
     #expect(lines.last == "No order explains it: lost 1000, ofNobody 2")
   }
 
-  // MARK: What several calls say of one action
+  // MARK: Several calls of one action
 
-  /// What certainly did nothing does not explain why the action is where it is.
+  /// A call that certainly had no effect does not explain the action's place.
   @Test func refusedAttemptBeforeAnother() throws {
     var script = Script()
     script.call("a", by: "w1", 10, 20, .failed)
@@ -335,7 +334,7 @@ import Testing
     #expect(try expect(.reordered, of: script).actions == ["a", "b"])
   }
 
-  /// Files are read in any order: the acknowledgement that counts is the one that came first.
+  /// Files are read in any order. The earliest acknowledgement counts.
   @Test func acknowledgedEarlierInALaterFile() throws {
     var script = Script()
     script.call("a", by: "w1", 10, 500, in: "one")
@@ -354,9 +353,9 @@ import Testing
     #expect(try expect(.reordered, of: script).actions == ["b", "a"])
   }
 
-  // MARK: Positions that nobody recorded
+  // MARK: Unrecorded positions
 
-  /// A replica that begins behind four entries, which nobody has recorded.
+  /// A replica that begins after four entries, which nobody has recorded.
   private var beginsBehind: Script {
     var script = Script()
     script.replica("r", behind: ["a", "b", "c", "d"], ["e"])
@@ -420,7 +419,7 @@ import Testing
     #expect(try expect(.stale, of: script).actions == ["x"])
   }
 
-  // MARK: What a read cannot have shown
+  // MARK: Impossible reads
 
   @Test func readOfWhatIsCalledLater() throws {
     var script = calls

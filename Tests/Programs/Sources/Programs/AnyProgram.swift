@@ -1,15 +1,14 @@
 /// A random program of one of the families.
 public enum AnyProgram: Codable, Sendable, Simplifiable {
-  /// A tree, and tasks that use it in every way.
+  /// A tree, and tasks that use it in all ways.
   case tree(Program)
-  /// Effects that are begun and cancelled, step by step.
+  /// Effects that begin and are cancelled, step by step.
   case effects(EffectProgram)
   /// Effects that end each other's stores.
   case ends(EndsProgram)
   /// The stores of a directory.
   case directory(DirectoryProgram)
 
-  /// What came of a run.
   public struct Verdict: Sendable {
     public var failures: [String]
     public var commits = 0
@@ -31,7 +30,7 @@ public enum AnyProgram: Codable, Sendable, Simplifiable {
     }
   }
 
-  /// Runs it once, and compares the record with the model.
+  /// Runs the program once, and checks the record against the model.
   public func run(features: Features = .all) async -> Verdict {
     switch self {
     case .tree(let program):

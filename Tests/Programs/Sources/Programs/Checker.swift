@@ -4,13 +4,13 @@ public struct Checker {
   private let features: Features
   private let program: Program
   private let model: Model
-  /// For each commit when the call that led to it began and ended; none where no call did.
+  /// For each commit, the span of the call that led to it; nil if no call did.
   private var spans: [Span?]
-  /// Where the commits of a call are, counted from zero.
+  /// The indices of each action's commits.
   private var places: [Int: Range<Int>] = [:]
   private var failures: [String] = []
 
-  /// What is wrong, each with the guarantee that it breaks.
+  /// All failures, each with the guarantee that it breaks.
   public static func failures(of recorded: Recorded, features: Features = .all) -> [String] {
     var checker = Checker(recorded, features)
     checker.check()
@@ -48,7 +48,7 @@ public struct Checker {
     }
   }
 
-  // MARK: What is committed (G2, G9)
+  // MARK: Commits (G2, G9)
 
   private mutating func checkCommits() {
     var found: [Int: Range<Int>] = [:]
@@ -138,7 +138,6 @@ public struct Checker {
     }
   }
 
-  /// Whether a store has been shut down.
   private func mustBeClosed(_ store: Int, before stamp: Int) -> Bool {
     recorded.closings.contains { closing in
       closing.isShutdown && closing.span.end < stamp && program.isStore(store, atOrBelow: closing.store)
@@ -177,7 +176,7 @@ public struct Checker {
     }
   }
 
-  /// After how many commits something can have taken its place in the order.
+  /// The possible positions in the order of a request with this span.
   private func window(of span: Span) -> ClosedRange<Int> {
     let first = firstPosition(after: span.begin, seen: span.seen)
     return first...max(first, lastPosition(before: span.end))
@@ -195,7 +194,7 @@ public struct Checker {
 
   private struct Point {
     var span: Span
-    /// Twice the number of commits before, and one more for a commit itself.
+    /// Twice the number of earlier commits, plus one for a commit.
     var first: Int
     var last: Int
     var name: String
@@ -218,7 +217,7 @@ public struct Checker {
       if state.at < read.span.seen {
         fail("G1 \(read.via) reads \(state), and there had been \(read.span.seen) commits")
       }
-      // What follows a store's end may still read its last state.
+      // After a store's end, its last state can still be read.
       guard !couldBeClosed(read.via.store, before: read.span.end) else { continue }
       points.append(
         Point(span: read.span, first: 2 * state.at, last: 2 * state.at, name: "state of \(read.via)"))
@@ -253,7 +252,7 @@ public struct Checker {
     }
   }
 
-  /// What is wrong with a sequence, whatever its place in the order.
+  /// The failure of a sequence; nil if it is correct from some possible position on.
   private func failure(of followed: Followed) -> String? {
     if followed.elements.isEmpty, !followed.isWhole { return nil }
     if mustBeClosed(followed.via.store, before: followed.span.begin) {
@@ -265,7 +264,7 @@ public struct Checker {
     if followed.elements.isEmpty, couldBeClosed(followed.via.store, before: followed.span.end) { return nil }
     var failure: String?
     for first in window(of: followed.span) {
-      // Its first element, where it is kept, tells where it began.
+      // A first element that is kept shows the position at which the sequence began.
       if followed.buffering.keepsFirst, !followed.via.views.contains(.optional), let state = followed.elements.first,
         state.at >= 0, state.at != first
       {
@@ -277,13 +276,12 @@ public struct Checker {
     return failure ?? "G5 its first element is none of those that it could be"
   }
 
-  /// The failure of a sequence of a key, of a store that leaves out commits. A delivery that is not due may be there or
-  /// not.
+  /// The failure of a sequence of a key, if the store leaves out commits. Deliveries that are not due are optional.
   private func failure(of followed: Followed, at key: Int, from first: Int) -> String? {
     let deliveries = model.keyDeliveries(via: followed.via, key: key, from: first)
     let latestEnd = latestEnd(of: followed)
     let isExact = followed.buffering == .unbounded && followed.filter == .none
-    // How many deliveries there may have been by each element.
+    // All possible numbers of deliveries up to the current element.
     var places: Set<Int> = [0]
     for element in followed.elements {
       var next: Set<Int> = []
@@ -312,11 +310,11 @@ public struct Checker {
     let deliveries = model.deliveries(via: followed.via, filter: followed.filter, from: first)
     let elements = followed.elements
     let hidden = followed.via.views.hidesPositions
-    // How many deliveries there were at most before the end of the store.
+    // The number of deliveries before the latest possible end of the store.
     let latestEnd = latestEnd(of: followed)
     let possible = deliveries.prefix { $0.position <= latestEnd }.count
-    // Where the elements are among the deliveries: as early as they can be. Where they do not tell it and older ones
-    // may be left out, as late.
+    // The index of each element among the deliveries: the earliest, or the latest if elements do not show their
+    // positions and older ones may be left out.
     var indices: [Int] = []
     if hidden, !followed.buffering.keepsFirst {
       for element in elements.reversed() {
@@ -371,7 +369,7 @@ public struct Checker {
     return nil
   }
 
-  /// After how many commits a store ended at the earliest, and at the latest.
+  /// The number of commits before the store's earliest possible end.
   private func earliestEnd(of followed: Followed) -> Int {
     let begins = recorded.closings.filter { closing in
       closing.isShutdown
@@ -402,12 +400,12 @@ public struct Checker {
         name: "observer #\(observing.key), subscription \(observed.number)", via: observed.via,
         buffering: observing.buffering, filter: observing.filter, span: observed.span)
       followed.elements = calls.map(\.state)
-      // Another subscription of the observer may have come after it.
+      // A later subscription of the same observer may have replaced it.
       let isLast = recorded.observed.allSatisfy { other in
         other.observing.key != observing.key || other.number == observed.number || other.span.end < observed.span.begin
       }
-      // One that had to wait for a call to return may have come too late for its store. Between the last line of the
-      // call, which is what is known of its end, and its return any time may pass.
+      // A subscription that waited for an earlier call may have come too late for its store: any time may pass between
+      // the recorded end of that call and its return.
       let mayHaveWaited = recorded.observed.contains { other in
         other.observing.key == observing.key && other.number != observed.number && allCalls[other.number] != nil
       }
@@ -416,7 +414,7 @@ public struct Checker {
       checkFollowed(followed)
       if calls.dropLast().contains(where: { $0.isDead }) { fail("G8 \(followed.name) is called though it is dead") }
       for cut in observed.cuts where features.contains(.observerCancels) && cut.begin > observed.span.end {
-        // One that was just being made may still come.
+        // A call already under way may still be recorded.
         if let (_, late) = zip(calls, calls.dropFirst()).first(where: { before, _ in before.end > cut.end }) {
           fail("G8 \(followed.name) is called with \(late.state) after it was cancelled")
         }
@@ -430,7 +428,7 @@ public struct Checker {
     guard !recorded.interceptions.isEmpty else { return }
     let starts = recorded.starts
     let offset = count - starts.count
-    // One that comes when the root store takes nothing any more is not set, though its own tasks may go on to dispatch.
+    // An interceptor set after the root's end has no effect, although its own tasks may still dispatch.
     let set = recorded.interceptions.filter { !couldBeClosed(0, before: $0.span.end) }
     let earliest = recorded.interceptions.map { window(of: $0.span).lowerBound }.min() ?? 0
     let latest = program.interceptor == nil ? set.map { window(of: $0.span).upperBound }.min() ?? count : 0
@@ -455,7 +453,7 @@ public struct Checker {
     }
     for interception in set {
       let latest = window(of: interception.span).upperBound
-      // Nothing of an older one once it has been set.
+      // Once it is set, no older interceptor may be asked.
       for (place, start) in starts.enumerated() where offset + place >= latest {
         if let other = recorded.interceptions.first(where: { $0.generation == start.generation }),
           other.span.end < interception.span.begin
@@ -476,7 +474,7 @@ public struct Checker {
       else { continue }
       let isMeant = action.rule % interception.spec.divisor == 0
       let count = works[start.given << 16 | Int(start.copy)] ?? 0
-      // What an observer gives to a store that finishes comes in when its effects may have ended.
+      // Actions of an observer may reach a finishing store after its effects have ended.
       let isCancelled =
         isCancelled(action.store) || action.given >= 1_000_000 && couldBeClosed(action.store, before: .max)
       let isRight = count == (isMeant ? 1 : 0) || isMeant && count == 0 && isCancelled
@@ -484,7 +482,7 @@ public struct Checker {
     }
   }
 
-  /// Whether a store has ended in a way that cancels its effects: what has not begun by then does not begin.
+  /// Whether the end of a store cancelled its effects. Effects that have not begun by then never begin.
   private func isCancelled(_ store: Int) -> Bool {
     func ends(_ closing: Closing) -> Bool {
       closing.isShutdown ? program.isStore(store, atOrBelow: closing.store) : closing.store == store
@@ -493,7 +491,7 @@ public struct Checker {
     return recorded.closings.contains { ends($0) && !$0.isFinishing && $0.span.begin < finished }
   }
 
-  /// No task of a store runs once its end has been awaited; an interceptor does not await it.
+  /// No task of a store runs after its shutdown has returned. A shutdown by an interceptor does not wait for tasks.
   private mutating func checkEnds() {
     guard features.contains(.interceptorEnds) else { return }
     for closing in recorded.closings where closing.isShutdown && !closing.isByInterceptor {
@@ -534,10 +532,10 @@ public struct Checker {
       if !entry.action.isSame(as: action) || entry.before != before || entry.after != after
         || entry.isRootGiven != (action.store == 0) || entry.steps != (program.stores[read.store].isSplit ? 2 : 1)
       {
-        fail("history of \(read.store) tells another story of commit \(entry.position)")
+        fail("history of \(read.store) is wrong about commit \(entry.position)")
       }
     }
-    // The entry of the last commit that was seen may be on its way.
+    // The entry of the last commit may still be on its way.
     if let missing = through.last(where: { $0 <= read.span.seen - 1 }), last.position < missing {
       fail("history of \(read.store) ends with \(last.position) after \(read.span.seen) commits")
     }
@@ -545,7 +543,7 @@ public struct Checker {
 }
 
 extension Buffering {
-  /// Whether the first element read is the first there was.
+  /// Whether the first element read is the sequence's first.
   var keepsFirst: Bool {
     switch self {
     case .unbounded, .oldest: true
@@ -553,7 +551,7 @@ extension Buffering {
     }
   }
 
-  /// Whether it keeps the oldest, and was full at some time, or may have been.
+  /// Whether it buffers the oldest elements, and may have been full at some time.
   func isOldest(atMost count: Int) -> Bool {
     if case .oldest(let limit) = self { return count >= limit }
     return false

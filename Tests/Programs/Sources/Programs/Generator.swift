@@ -1,4 +1,4 @@
-/// What programs can be kept from doing, one by one: to go on where something is known to be broken.
+/// The features that programs may use. Each can be excluded, so that runs continue although something is known to fail.
 public struct Features: OptionSet, Codable, Sendable {
   public let rawValue: Int
   public init(rawValue: Int) { self.rawValue = rawValue }
@@ -20,22 +20,18 @@ public struct Features: OptionSet, Codable, Sendable {
     ("droppedDirectories", .droppedDirectories), ("performs", .performs),
   ]
 
-  /// Shutting down a store while the program runs.
   public static let shutdowns = Features(rawValue: 1 << 0)
-  /// Shutting down the root while the program runs.
   public static let rootShutdowns = Features(rawValue: 1 << 1)
-  /// Releasing stores while the program runs.
   public static let releases = Features(rawValue: 1 << 2)
   public static let observers = Features(rawValue: 1 << 3)
   public static let observerMoves = Features(rawValue: 1 << 4)
   public static let observerCancels = Features(rawValue: 1 << 5)
   public static let interceptors = Features(rawValue: 1 << 6)
-  /// Interceptors that shut their tree down.
   public static let interceptorShutdowns = Features(rawValue: 1 << 7)
-  /// That no interceptor runs once `shutdown` has returned.
+  /// The check that no task of a store runs after `shutdown` has returned.
   public static let interceptorEnds = Features(rawValue: 1 << 8)
   public static let filters = Features(rawValue: 1 << 9)
-  /// That no state is alive after the end while proxies and sequences are held.
+  /// The check that no state is alive after the end, though proxies and sequences are held.
   public static let heldMemory = Features(rawValue: 1 << 10)
   public static let middleware = Features(rawValue: 1 << 11)
   public static let histories = Features(rawValue: 1 << 12)
@@ -53,18 +49,15 @@ public struct Features: OptionSet, Codable, Sendable {
   public static let shared = Features(rawValue: 1 << 22)
   public static let stalls = Features(rawValue: 1 << 23)
 
-  /// Sequences that are held when they have ended.
+  /// Sequences that are held after their end.
   public static let heldSequences = Features(rawValue: 1 << 24)
-  /// Scopes, selectors and projections that are held when their store is gone.
+  /// Scopes, selectors and projections that are held after their store's end.
   public static let heldProxies = Features(rawValue: 1 << 25)
   /// Interceptors that shut down a store other than the root.
   public static let nestedShutdowns = Features(rawValue: 1 << 26)
-  /// Reading the state again and again.
   public static let polls = Features(rawValue: 1 << 27)
 
-  /// Child stores of a part.
   public static let parts = Features(rawValue: 1 << 28)
-  /// Scopes of one key.
   public static let keys = Features(rawValue: 1 << 29)
 
   // The families: trees and tasks that use them, effects step by step, effects that end stores, directories.
@@ -76,38 +69,32 @@ public struct Features: OptionSet, Codable, Sendable {
   public static let stateEffects = Features(rawValue: 1 << 34)
   /// Interceptors of parts and elements.
   public static let lifts = Features(rawValue: 1 << 35)
-  /// Task-local values that stores carry along.
   public static let carrying = Features(rawValue: 1 << 36)
-  /// Child stores with `atEnd:`.
   public static let lastActions = Features(rawValue: 1 << 37)
-  /// Shutdowns that let effects finish, step by step.
   public static let finishes = Features(rawValue: 1 << 38)
   /// Effects that wait for states.
   public static let follows = Features(rawValue: 1 << 39)
-  /// Ids that differ in their type only.
+  /// Ids that differ only in their type.
   public static let idTypes = Features(rawValue: 1 << 40)
-  /// Effects that let a store finish which they belong to, or which is above theirs.
+  /// Effects that let their own store finish, or one above it.
   public static let endsAbove = Features(rawValue: 1 << 41)
-  /// Effects of the family of ends that follow states of their tree which are not those of their store, or of one below
-  /// it.
+  /// In the family of ends: effects that follow stores of their tree that are neither their own nor below it.
   public static let followersOutside = Features(rawValue: 1 << 42)
 
-  /// Several policies under one id.
   public static let mixedPolicies = Features(rawValue: 1 << 43)
-  /// Effects that several tasks begin, at their own pace.
+  /// Effects that several tasks begin, without waiting for each other.
   public static let freely = Features(rawValue: 1 << 44)
-  /// Makers of a directory that ask for each other's stores.
+  /// Makers of a directory that request each other's stores.
   public static let makerCycles = Features(rawValue: 1 << 45)
-  /// Directories that nobody holds any more.
+  /// Directories that are released without a shutdown.
   public static let droppedDirectories = Features(rawValue: 1 << 46)
 
-  /// Actions that are performed, by tasks and by effects, and commits that cancel their own effects.
+  /// Actions given with `perform`, by tasks and by effects, and commits that cancel their own effects.
   public static let performs = Features(rawValue: 1 << 47)
 
   public static let all = Features(rawValue: (1 << 48) - 1)
 }
 
-/// A reproducible generator.
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
   private var state: UInt64
 
@@ -123,7 +110,6 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
 }
 
 extension Program {
-  /// The seed of one of the programs of a run.
   public static func seed(base: UInt64, index: Int) -> UInt64 { base &+ UInt64(truncatingIfNeeded: index) }
 
   public init(seed: UInt64, features: Features = .all) {
@@ -132,7 +118,6 @@ extension Program {
   }
 }
 
-/// Makes a program from a seed.
 private struct ProgramMaker {
   var random: SeededGenerator
   let features: Features
@@ -145,14 +130,14 @@ private struct ProgramMaker {
 
   init(seed: UInt64, features: Features) {
     random = SeededGenerator(seed: seed)
-    // Seeds that follow each other have nothing to do with each other.
+    // Consecutive seeds must give unrelated programs.
     random = SeededGenerator(seed: random.next() ^ 0x5DEE_CE66)
     self.features = features
   }
 
   mutating func below(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &random) }
 
-  /// True once in a number of times; never where a feature is left out.
+  /// True once in `number` times; never if a feature is excluded.
   mutating func once(in number: Int, _ feature: Features = []) -> Bool {
     let isTrue = below(number) == 0
     return isTrue && features.isSuperset(of: feature)
@@ -185,11 +170,11 @@ private struct ProgramMaker {
     for _ in 0..<count {
       let task = below(tasks)
       guard let operation = operation() else { continue }
-      // Ends come late in most programs, so that there is something to end.
+      // In most programs ends come late, so that there is something to end.
       if operation.isEnd, program.tasks[task].count * tasks * 2 < count, below(4) != 0 { continue }
       program.tasks[task].append(operation)
     }
-    // The stores that are made on the way are not all made at once.
+    // Stores made during the run are not all made at once.
     for task in program.tasks.indices where once(in: 2) {
       if let first = program.tasks[task].first, case .make = first {
         program.tasks[task].swapAt(0, below(program.tasks[task].count))

@@ -1,14 +1,14 @@
 import Puredux
 
-/// What the commits of a run make of the states, one after the other.
+/// The states that the commits of a run produce.
 struct Model {
   let program: Program
   let commits: [Action]
-  /// The ledger of each store after each number of commits.
   private let ledgers: [[Ledger]]
-  /// What the root store keeps by keys after each number of commits.
+  /// The root store's slots after each number of commits.
   private let slots: [Keyed<Int, Int>]
-  /// Which collection that is: another one with each write, and an earlier one where that is brought back.
+  /// The identity of the slots' collection after each commit: new after a write, and an earlier one when that is
+  /// restored.
   private let collections: [Int]
   private let paths: [[Int]]
 
@@ -59,8 +59,8 @@ struct Model {
 
   func state(via: Via, after position: Int) -> Snapshot? { via.views(state(of: via.store, after: position)) }
 
-  /// Whether a commit reaches the followers of a store, whatever it leaves out itself: not one that leaves a part as it
-  /// is, but for what is given to the child of the part or to a store below it.
+  /// Whether a commit reaches the followers of a store, before the store's own emission rule. A commit that leaves a
+  /// part equal does not, unless its action was given to the part's child or to a store below it.
   private func reaches(_ store: Int, commit position: Int) -> Bool {
     let spec = program.stores[store]
     guard spec.parent >= 0 else { return true }
@@ -74,17 +74,17 @@ struct Model {
     return reaches(spec.parent, commit: position)
   }
 
-  /// Whether a commit changes the collection: by a write, or by bringing back another one.
+  /// Whether a commit changes the collection, by a write or by restoring another one.
   private func changesSlots(_ position: Int) -> Bool { collections[position] != collections[position - 1] }
 
   private func bringsBack(_ position: Int) -> Bool { commits[position - 1].change == .bringBack }
 
-  /// Whether a commit writes a key, all of them counting as written where it brings back another collection.
+  /// Whether a commit writes a key. If it restores another collection, all keys count as written.
   private func writes(_ key: Int, _ position: Int) -> Bool {
     changesSlots(position) && (bringsBack(position) || Snapshot.slot(writtenBy: commits[position - 1]) == key)
   }
 
-  /// Whether the commits of a store reach its own subscribers.
+  /// Whether a commit reaches the store's own subscribers.
   private func publishes(_ store: Int, commit position: Int) -> Bool {
     let emits = program.stores[store].emits
     return reaches(store, commit: position)
@@ -92,17 +92,17 @@ struct Model {
         || emits.publishes(state(of: store, after: position - 1), state(of: store, after: position)))
   }
 
-  /// A state that a scope of a key yields.
   struct KeyDelivery {
     var position: Int
     var state: Snapshot
-    /// Whether it has to be yielded; otherwise it may be.
+    /// Whether it must be yielded; otherwise it may be.
     var isDue: Bool
   }
 
-  /// The deliveries of a scope of a key, of a store that leaves out commits, to a subscriber that takes its place after
-  /// some commits. A write of a commit that is left out counts with the next one that is not. That one may yield nothing
-  /// if it brings back the collection shown last, and the same value again to a subscriber that came in between.
+  /// The deliveries of a scope of a key, in a store that leaves out commits, to a subscriber that subscribes after
+  /// `first` commits. A write in a commit that is left out counts with the next commit that is not. That commit may
+  /// yield nothing if it restores the collection shown last. It may yield the same value again to a subscriber that
+  /// came in between.
   func keyDeliveries(via: Via, key: Int, from first: Int) -> [KeyDelivery] {
     var deliveries: [KeyDelivery] = []
     if let state = state(via: via, after: first) {
@@ -118,7 +118,7 @@ struct Model {
       seen = slots[position][key]
       let isBroughtBack = left.contains { bringsBack($0) }
       let isWritten = left.contains { $0 > first && writes(key, $0) }
-      // More copies than a collection remembers have all keys count as written.
+      // After more copies than a collection remembers, all keys count as written.
       let mayBe = left.contains { writes(key, $0) } || isBroughtBack || left.count(where: changesSlots) > 8
       guard isNew || isWritten || mayBe, let state = state(via: via, after: position) else { continue }
       deliveries.append(
@@ -127,7 +127,7 @@ struct Model {
     return deliveries
   }
 
-  /// What a subscription yields that takes its place after some commits, without regard to what is kept for it.
+  /// The elements of a subscription made after `first` commits, regardless of its buffering.
   func deliveries(
     via: Via, filter: Filter, from first: Int
   ) -> [(position: Int, state: Snapshot)] {
@@ -145,7 +145,7 @@ struct Model {
     return deliveries
   }
 
-  /// The commits that pass through a store, by position.
+  /// The positions of the commits that pass through a store.
   func positions(through store: Int) -> [Int] {
     commits.indices.filter { paths[commits[$0].store].contains(store) }.map { $0 + 1 }
   }

@@ -2,7 +2,6 @@ import Puredux
 import Synchronization
 
 extension Program {
-  /// Runs it once.
   public func run(features: Features = .all) async -> Recorded {
     let run = Run(self, features: features)
     await run.perform()
@@ -15,7 +14,6 @@ extension Program {
 }
 
 extension Run {
-  /// Runs the program to its end.
   func perform() async {
     makeRoot()
     for store in program.stores.indices.dropFirst() where program.stores[store].isEarly { make(store) }
@@ -107,7 +105,7 @@ extension Run {
     let outcome: Outcome =
       switch target.dispatch(action) {
       case .enqueued: .enqueued
-      // What no store without a log answers is found out as a refusal of one that is open.
+      // A store without a log never returns the others; if it does, the checker reports the refusal of an open store.
       case .terminated, .tooDeep, .overloaded, .stopped: .terminated
       case .unmapped: .unmapped
       }
@@ -312,7 +310,7 @@ extension Run {
     let before = watching.subscriptions.withLock { $0.map(\.number) }
     let subscription = proxy.subscribe(observer: watching.observer)
     let spanEnded = ended(span)
-    // Before anybody else can find and cancel it.
+    // Recorded before others can find and cancel the subscription.
     observed.add(Observed(number: number, observing: observing, via: via, span: spanEnded))
     watching.subscriptions.withLock { $0.append((number, subscription)) }
     for number in before { cut(number, spanEnded) }
@@ -342,7 +340,7 @@ extension Run {
       return place
     }
     guard place.root != nil || place.child != nil else { return }
-    // Noted before the store goes: its end may be seen at once.
+    // Recorded before the store is released, because its end may be visible at once.
     closings.add(Closing(store: store, isShutdown: false, span: span))
     place.root = nil
     place.child = nil
@@ -365,7 +363,7 @@ extension Run {
   }
 
   private func end() async {
-    // Until the last of what closures have dispatched is committed.
+    // Returns after the last action that closures dispatched is committed.
     if let root = places.withLock({ $0[0].root }) { _ = await root.state }
     quiet.open()
     if case .shutdown(let finishing) = program.ending {
@@ -396,7 +394,7 @@ extension Run {
     }
   }
 
-  /// How many states the histories keep.
+  /// The number of states that the histories keep.
   private var keptByHistories: Int {
     var kept: Set<ObjectIdentifier> = []
     let histories = keptHistories.withLock { $0 }
@@ -415,7 +413,7 @@ extension Run {
     return kept.count
   }
 
-  /// Lets go of all that is held, but for the record.
+  /// Releases everything except the record.
   func clear() {
     let places = places.withLock { places in
       defer { places = places.map { _ in Place() } }
@@ -456,13 +454,12 @@ extension Run {
   }
 }
 
-/// Counts, from any thread.
 final class Counter: Sendable {
   private let count = Atomic(0)
   func increment() -> Int { count.add(1, ordering: .acquiringAndReleasing).newValue }
 }
 
-/// Tells whether two are at the same place.
+/// Detects two callers at a time.
 final class Busy: Sendable {
   private let isBusy = Atomic(false)
   func enter() -> Bool { !isBusy.exchange(true, ordering: .acquiringAndReleasing) }
@@ -481,7 +478,7 @@ extension Outcome {
   }
 }
 
-/// Actions for `send(contentsOf:)`: that the next one is asked for tells that the one before is committed.
+/// Actions for `send(contentsOf:)`. A request for the next one shows that the previous one is committed.
 final class Contents: AsyncSequence, Sendable {
   typealias Element = Action
   typealias Failure = Never

@@ -6,7 +6,7 @@ public struct Program: Codable, Sendable, Equatable {
   public var interceptor: InterceptorSpec?
   public var tasks: [[Operation]] = []
   public var ending: Ending = .shutdown(finishing: false)
-  /// How often closures dispatch, beside those that an action asks for.
+  /// The number of dispatches by closures, besides those that an action requests.
   public var dispatches = 4
 
   public init() {}
@@ -15,7 +15,6 @@ public struct Program: Codable, Sendable, Equatable {
 public enum Executor: Codable, Sendable, Equatable {
   case own
   case main
-  /// Shuffles its jobs.
   case shuffling(UInt64)
 }
 
@@ -23,12 +22,11 @@ public struct StoreSpec: Codable, Sendable, Equatable {
   public var parent = -1
   /// Whether it follows only a part of its parent's state (`Snapshot.part`).
   public var isOfPart = false
-  /// Whether it is there from the beginning.
+  /// Whether it is made before the tasks begin.
   public var isEarly = true
   public var middleware: [MiddlewareRule] = []
   public var emits: Emits = .always
   public var history: Int?
-  /// Whether there are two reducers.
   public var isSplit = false
 
   public init(parent: Int = -1) {
@@ -37,7 +35,7 @@ public struct StoreSpec: Codable, Sendable, Equatable {
 }
 
 public struct InterceptorSpec: Codable, Sendable, Equatable {
-  /// It starts tasks for the actions of the rules that this number divides.
+  /// It starts tasks for actions whose rule is a multiple of this.
   public var divisor = 1
   public var yields = 0
   public var isMatching = false
@@ -45,10 +43,10 @@ public struct InterceptorSpec: Codable, Sendable, Equatable {
   public init() {}
 }
 
-/// How a store is reached: itself, or through proxies.
+/// How a store is reached: directly, or through proxies.
 public struct Via: Codable, Sendable, Equatable {
   public var store: Int
-  /// The store itself, where somebody holds it.
+  /// Whether the store itself is used, if it is still held.
   public var isDirect = false
   public var views: [View] = []
 
@@ -61,11 +59,11 @@ public struct Via: Codable, Sendable, Equatable {
 
 public enum Consumption: Codable, Sendable, Equatable {
   case toEnd
-  /// Reads some elements and lets go.
+  /// Reads some elements, then releases the sequence.
   case taking(Int)
-  /// Reads some elements, and the rest when all tasks are done, or when the tree has ended.
+  /// Reads some elements, and the rest after all tasks are done or after the tree's end.
   case stalling(Int, afterEnd: Bool)
-  /// Reads to the end, and holds the sequence until everything is over.
+  /// Reads to the end, and holds the sequence until the run is over.
   case keeping
   /// Held and never read.
   case unread
@@ -79,7 +77,7 @@ public struct Subscribing: Codable, Sendable, Equatable {
   public var isStream = false
   public var buffering: Buffering = .unbounded
   public var filter: Filter = .none
-  /// Its filter dispatches, as long as the run's budget lasts.
+  /// Whether its filter dispatches, within the run's budget.
   public var filterDispatches = false
   public var consumption: Consumption = .toEnd
 
@@ -111,7 +109,6 @@ public enum Operation: Codable, Sendable, Equatable {
   case sendReading(Via, ActionSpec)
   case sendContents(Via, [ActionSpec])
   case state(Via)
-  /// Reads the state several times.
   case poll(Via, Int)
   case subscribe(Subscribing)
   case cancelReader(Int)
@@ -127,7 +124,6 @@ public enum Operation: Codable, Sendable, Equatable {
   case history(Int)
   case yield
 
-  /// Whether it ends a store.
   var isEnd: Bool {
     switch self {
     case .release, .shutDown: true
@@ -135,7 +131,6 @@ public enum Operation: Codable, Sendable, Equatable {
     }
   }
 
-  /// The store that it is about.
   var store: Int? {
     switch self {
     case .dispatch(let via, _), .burst(let via, _), .send(let via, _), .sendReading(let via, _),
@@ -155,7 +150,6 @@ public enum Ending: Codable, Sendable, Equatable {
 }
 
 extension Program {
-  /// The stores from the root down to one.
   func path(to store: Int) -> [Int] {
     var path: [Int] = []
     var next = store
@@ -166,12 +160,11 @@ extension Program {
     return path.reversed()
   }
 
-  /// The middleware that an action given to a store meets, in order.
+  /// The middleware for an action given to a store, in order.
   func middleware(of store: Int) -> [MiddlewareRule] {
     path(to: store).reversed().flatMap { stores[$0].middleware }
   }
 
-  /// Whether one store is another one or below it.
   func isStore(_ store: Int, atOrBelow other: Int) -> Bool { path(to: store).contains(other) }
 }
 
@@ -210,7 +203,7 @@ extension ActionSpec: CustomStringConvertible {
 }
 
 extension InterceptorSpec {
-  var text: String { "for rules divided by \(divisor), \(yields) yields\(isMatching ? ", matching" : "")" }
+  var text: String { "for rules divisible by \(divisor), \(yields) yields\(isMatching ? ", matching" : "")" }
 }
 
 extension Subscribing: CustomStringConvertible {

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// When something was asked and when the answer was there, in stamps, of which each is given once; and how many commits
-/// there had been before.
+/// The time of a call: stamps before the call and after its answer, each used only once, and the number of commits seen
+/// before.
 public struct Span: Sendable {
   public var begin: Int
   public var end: Int
@@ -22,11 +22,10 @@ public enum Outcome: Sendable, Equatable {
   case terminated
   case unmapped
   case rejected(String?)
-  /// Of the last action of a sequence that was broken off: committed or not.
+  /// The last action of an interrupted sequence: committed or not.
   case unknown
 }
 
-/// An action that was given to a store.
 public struct Call: Sendable {
   public var action: Action
   public var views: [View]
@@ -44,7 +43,7 @@ public struct Call: Sendable {
 public struct StateRead: Sendable {
   public var via: Via
   public var span: Span
-  /// Read, unavailable or terminated.
+  /// `read`, `stateUnavailable` or `terminated`.
   public var outcome: Outcome
 
   public init(_ via: Via, _ span: Span, _ outcome: Outcome) {
@@ -54,7 +53,7 @@ public struct StateRead: Sendable {
   }
 }
 
-/// What one sequence, or one subscription of an observer, delivered.
+/// The deliveries of a sequence, or of one subscription of an observer.
 public struct Followed: Sendable {
   public var name: String
   public var via: Via
@@ -65,7 +64,7 @@ public struct Followed: Sendable {
   /// Whether it was read until it ended by itself.
   public var isWhole = false
   public var endStamp = 0
-  /// How many elements had been read when the consumer stalled until the tree had ended.
+  /// The number of elements read before the consumer stalled until the tree's end.
   public var stalledAt: Int?
 
   public init(name: String, via: Via, buffering: Buffering = .unbounded, filter: Filter = .none, span: Span) {
@@ -77,7 +76,7 @@ public struct Followed: Sendable {
   }
 }
 
-/// A store was shut down, or let go of.
+/// A shutdown or release of a store.
 public struct Closing: Sendable {
   public var store: Int
   public var isShutdown: Bool
@@ -95,21 +94,19 @@ public struct Closing: Sendable {
   }
 }
 
-/// An interceptor was set.
 public struct Interception: Sendable {
   public var generation: Int
   public var spec: InterceptorSpec
   public var span: Span
 }
 
-/// An interceptor was asked about an action.
+/// A commit that an interceptor was asked about.
 public struct Start: Sendable {
   public var generation: Int
   public var given: Int
   public var copy: UInt32
 }
 
-/// The task of an interceptor, or a call of an observer.
 public struct Work: Sendable {
   public var store: Int
   public var given: Int
@@ -126,13 +123,12 @@ public struct ObserverCall: Sendable {
   public var isDead: Bool
 }
 
-/// One subscription of an observer.
 public struct Observed: Sendable {
   public var number: Int
   public var observing: Observing
   public var via: Via
   public var span: Span
-  /// When it was cancelled, or replaced by another.
+  /// The times at which it was cancelled or replaced.
   public var cuts: [Span] = []
 }
 
@@ -158,7 +154,6 @@ public struct StatisticsRead: Sendable {
   public var seenAfter: Int
 }
 
-/// All that happened in a run.
 public struct Recorded: Sendable {
   public var program: Program
   public var commits: [Action] = []
@@ -173,7 +168,7 @@ public struct Recorded: Sendable {
   public var works: [Work] = []
   public var histories: [HistoryRead] = []
   public var statistics: [StatisticsRead] = []
-  /// What was seen to be wrong at once.
+  /// Failures detected during the run.
   public var violations: [String] = []
 
   public init(program: Program) {
@@ -183,8 +178,8 @@ public struct Recorded: Sendable {
   public var deliveries: Int { followed.reduce(0) { $0 + $1.elements.count } + observerCalls.count }
 }
 
-/// A value behind a lock whose handing over is also told by an atomic, which the thread sanitizer sees: it does not see
-/// into the library that the contended path of `Mutex` lies in.
+/// A value behind a lock. An atomic publishes each change as well, for the thread sanitizer: it does not see into the
+/// library with the contended path of `Mutex`.
 public struct Guarded<Value: Sendable>: ~Copyable, Sendable {
   private let mutex: Mutex<Value>
   private let handover = Atomic(false)
@@ -202,7 +197,6 @@ public struct Guarded<Value: Sendable>: ~Copyable, Sendable {
   }
 }
 
-/// A list that several tasks write to.
 final class Record<Element: Sendable>: Sendable {
   private let entries = Guarded<[Element]>([])
   func add(_ element: Element) { entries.withLock { $0.append(element) } }
@@ -210,7 +204,7 @@ final class Record<Element: Sendable>: Sendable {
   func update(_ body: (inout [Element]) -> Void) { entries.withLock { body(&$0) } }
 }
 
-/// A door that tasks wait at until it is opened, whether they are cancelled or not.
+/// A gate that tasks wait at until it opens, even if they are cancelled.
 final class Gate: Sendable {
   private struct Door {
     var isOpen = false

@@ -1,9 +1,8 @@
 import Puredux
 
-// What a program's closures do, as plain functions: the runner puts them into closures for the library, the model calls
-// them.
+// The rules of a program's closures as plain functions: the runner wraps them in closures for the library, and the
+// model calls them.
 
-/// A proxy made of another one.
 public enum View: Codable, Sendable, Equatable {
   case identity
   case last
@@ -12,13 +11,13 @@ public enum View: Codable, Sendable, Equatable {
   case keyPath
   case selector
   case memoizing
-  /// Some actions map to nothing.
+  /// Maps some actions to nothing.
   case projection
-  /// Its mapping dispatches, as long as the run's budget lasts.
+  /// A scope whose mapping dispatches, within the run's budget.
   case dispatching
-  /// The value of one key: the first view of a store.
+  /// The value of one key; only the first view of a store.
   case keyed(Int)
-  /// To tell one subscription from the others.
+  /// Marks the states of one subscription.
   case marked(Int)
 
   func callAsFunction(_ state: Snapshot) -> Snapshot? {
@@ -47,7 +46,7 @@ public enum View: Codable, Sendable, Equatable {
     return Snapshot(at: -1, ledgers: [ledger])
   }
 
-  /// What becomes of an action that is given to the proxy.
+  /// The action that the proxy passes on; nil if it maps to nothing.
   func mapped(_ action: Action) -> Action? {
     guard self == .projection else { return action }
     guard action.rule % 4 != 3 else { return nil }
@@ -64,24 +63,23 @@ extension [View] {
     return result
   }
 
-  /// The last view is asked first.
+  /// Applies the last view first.
   func mapped(_ action: Action) -> Action? {
     var result: Action? = action
     for view in reversed() { result = result.flatMap(view.mapped) }
     return result
   }
 
-  /// Whether the states do not tell after which commit they are.
+  /// Whether its states hide the number of commits before them.
   var hidesPositions: Bool { contains(.memoizing) || key != nil }
 
-  /// The key that it begins with.
+  /// The key of its first view, if that is `keyed`.
   var key: Int? {
     if case .keyed(let key) = first { return key }
     return nil
   }
 }
 
-/// Which states a subscriber wants left out.
 public enum Filter: Codable, Sendable, CaseIterable {
   case none, number, whole, halves, both, always
 
@@ -97,7 +95,6 @@ public enum Filter: Codable, Sendable, CaseIterable {
   }
 }
 
-/// Which commits a store publishes.
 public enum Emits: Codable, Sendable, CaseIterable {
   case always, whenNumberDiffers, whenDifferent, whenEven
 
@@ -111,7 +108,7 @@ public enum Emits: Codable, Sendable, CaseIterable {
   }
 }
 
-/// What middleware does with the actions of one rule; it passes on all others.
+/// The treatment by middleware of the actions of one rule. It passes on all others.
 public enum MiddlewareRule: Codable, Sendable, Equatable {
   case passing
   case logging
@@ -126,7 +123,7 @@ public enum MiddlewareRule: Codable, Sendable, Equatable {
   static let reason: RejectionReason = "rejected"
   static let guardReason: RejectionReason = "guarded"
 
-  /// What it passes on, or why it does not.
+  /// The actions passed on, or the reason for the rejection.
   func callAsFunction(_ action: Action) -> (passed: [Action], reason: RejectionReason?) {
     switch self {
     case .passing, .logging, .timing, .dispatching: return ([action], nil)
@@ -140,7 +137,7 @@ public enum MiddlewareRule: Codable, Sendable, Equatable {
 }
 
 extension [MiddlewareRule] {
-  /// What is committed of an action, and the last reason that was given against a part of it.
+  /// The committed actions, and the last reason for rejecting any of them.
   func callAsFunction(_ action: Action) -> (committed: [Action], reason: RejectionReason?) {
     guard let first else { return ([action], nil) }
     let rest = Array(dropFirst())
@@ -156,7 +153,6 @@ extension [MiddlewareRule] {
   }
 }
 
-/// What is kept for a slow subscriber.
 public enum Buffering: Codable, Sendable, Equatable {
   case unbounded
   case newest(Int)

@@ -1,7 +1,7 @@
 import Puredux
 import Synchronization
 
-/// One run of a program: the stores, what the tasks share, and the record.
+/// One run of a program: its stores, the state that its tasks share, and the record.
 final class Run: Sendable {
   typealias Root = RootStore<Snapshot, Action>
   typealias Child = StateStore<Snapshot, Action>
@@ -38,7 +38,7 @@ final class Run: Sendable {
   let states = LiveCount()
   let actions = LiveCount()
   let closures = LiveCount()
-  /// Interceptors that may hold a store, as they shut it down.
+  /// Interceptors that may hold a store while they shut it down.
   let holders = LiveCount()
 
   private let stamps = Atomic(1)
@@ -52,9 +52,8 @@ final class Run: Sendable {
   let readers = Guarded<[Int: Reader]>([:])
   let watchings = Guarded<[Int: Watching]>([:])
   let keptHistories: Guarded<Histories>
-  /// Whether the whole tree was shut down in the end.
+  /// Whether the whole tree was shut down at the end.
   let isEndAwaited = Atomic(false)
-  /// Proxies that are held until everything is over.
   let keptProxies = Record<Proxy>()
   let weakStores = Record<WeakStore>()
 
@@ -86,11 +85,10 @@ final class Run: Sendable {
         children: program.stores.map { store in store.parent < 0 ? nil : store.history.map { History(limit: $0) } }))
   }
 
-  // MARK: What the record is made of
+  // MARK: Recording
 
   func stamp() -> Int { stamps.add(1, ordering: .acquiringAndReleasing).oldValue }
 
-  /// How many commits there have been.
   var seen: Int { commitCount.load(ordering: .acquiring) }
 
   func began() -> Span {
@@ -114,14 +112,12 @@ final class Run: Sendable {
     return action
   }
 
-  /// What a closure dispatches.
   private func further(of cause: Action?, to store: Int) -> Action {
     let given = nextGiven.add(1, ordering: .relaxed).oldValue
     let change: Change = given % 3 == 0 ? .optional(given % 5) : .number(given % 5)
     return action(given, store, ActionSpec(change, rule: cause?.rule ?? given % 8))
   }
 
-  /// Dispatches from a closure.
   func dispatchFurther(of cause: Action?, to store: Int, _ dispatch: (Action) -> DispatchResult) {
     let action = further(of: cause, to: store)
     let span = began()
@@ -134,7 +130,7 @@ final class Run: Sendable {
     calls.add(Call(bare(action), ended(span), outcome))
   }
 
-  /// Dispatches from a mapping, a filter or an observer, as long as the budget lasts.
+  /// Dispatches from a mapping, a filter or an observer, within the budget.
   func dispatchPerhaps(to store: Int) {
     guard dispatchesLeft.subtract(1, ordering: .relaxed).newValue >= 0, let proxy = proxy(of: store) else { return }
     dispatchFurther(of: nil, to: store) { proxy.dispatch($0) }
@@ -142,7 +138,7 @@ final class Run: Sendable {
 
   func proxy(of store: Int) -> Proxy? { places.withLock { $0[store].proxy } }
 
-  /// Without what is counted.
+  /// A copy without the counted token.
   func bare(_ action: Action) -> Action {
     var bare = action
     bare.token = nil
@@ -169,7 +165,7 @@ final class Run: Sendable {
     return ledger
   }
 
-  /// On the tree's executor, by the root's first reducer.
+  /// Called on the tree's executor, by the root's first reducer.
   private func committed(_ action: Action) {
     commits.add(bare(action))
     commitCount.add(1, ordering: .acquiringAndReleasing)
@@ -336,7 +332,7 @@ final class Run: Sendable {
     }
   }
 
-  /// On the tree's executor the state is that after all commits so far.
+  /// On the tree's executor, the state is the one after all commits so far.
   private func check(_ state: Snapshot, of store: Int, in place: String) {
     if state.at != seen || state.ledgers.last?.store != store {
       violate("G3 \(place) of \(store) sees \(state) after \(seen) commits")
@@ -367,7 +363,7 @@ final class Run: Sendable {
     return Interceptor(combining: [Interceptor(where: meant, run), Interceptor(where: { _ in false }, run)])
   }
 
-  /// Shuts a store down from an interceptor. Holds it no more when it returns.
+  /// Shuts down a store from an interceptor, and no longer holds it on return.
   @inline(never)
   private func shutDown(from action: Action) async {
     let store = features.contains(.nestedShutdowns) ? action.given % program.stores.count : 0
@@ -406,7 +402,6 @@ final class Run: Sendable {
   }
 }
 
-/// Holds a store weakly.
 struct WeakStore: Sendable {
   weak var store: (any Actor)?
   init(_ store: any Actor) { self.store = store }
@@ -416,7 +411,6 @@ extension View {
   private static let theSelector = StateSelector<Snapshot, Snapshot>("marked") { $0.marked(12) }
   private static let theMemoizing = StateSelector<Snapshot, Snapshot>("number", of: \.number) { memoized(number: $0) }
 
-  /// The proxy.
   func of(_ proxy: Run.Proxy, store: Int, in run: Run) -> Run.Proxy {
     let tie = run.tie()
     switch self {

@@ -1,13 +1,13 @@
 public protocol Simplifiable: Equatable {
-  /// Smaller ones, those first that leave out most; nil where one would not do.
+  /// Smaller programs, with the largest reductions first; nil if a reduction is impossible.
   var simplifications: [() -> Self?] { get }
 }
 
-/// Makes a failing program smaller, as long as it fails.
+/// Makes a failing program smaller while it still fails.
 public enum Shrinker {
   /// - Parameters:
-  ///   - limit: For how long to go on.
-  ///   - fails: Runs a program, several times where its failure depends on timing.
+  ///   - limit: The maximum duration.
+  ///   - fails: Runs a program; several times if its failure depends on timing.
   public static func shrink<Shrunk: Simplifiable>(
     _ program: Shrunk, limit: Duration = .seconds(60), fails: (Shrunk) async -> Bool
   ) async -> Shrunk {
@@ -24,7 +24,7 @@ public enum Shrinker {
         if let candidate, candidate != smallest, await fails(candidate) {
           smallest = candidate
           isSmaller = true
-          // What comes before has been tried; what comes after is about as far on in the list of the smaller one.
+          // Earlier candidates have been tried; later ones have about the same index in the smaller program's list.
           candidates = smallest.simplifications
         } else {
           next += 1
@@ -78,7 +78,7 @@ extension Program: Simplifiable {
     return all
   }
 
-  /// Without a store that has none below it, and all that is done with it.
+  /// The program without a store and its operations; nil if there are stores below it.
   private func removing(_ store: Int) -> Program? {
     guard !stores.contains(where: { $0.parent == store }) else { return nil }
     var smaller = self

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A serial executor with a thread of its own that takes its jobs in a random order, as a serial executor may.
+/// A serial executor on its own thread that runs its jobs in random order, as a serial executor may.
 final class ShufflingExecutor: SerialExecutor, @unchecked Sendable {
   private let condition = NSCondition()
   private var jobs: [UnownedJob] = []
@@ -11,7 +11,7 @@ final class ShufflingExecutor: SerialExecutor, @unchecked Sendable {
     random = SeededGenerator(seed: seed)
   }
 
-  /// One for all runs of a process, which come one after the other.
+  /// One for all runs of a process: they do not overlap.
   static let shared: ShufflingExecutor = {
     let executor = ShufflingExecutor(seed: 0)
     let thread = Thread { executor.run() }

@@ -2,14 +2,13 @@ import Foundation
 import Puredux
 import Synchronization
 
-/// A sum of what several tasks count.
 private final class Total: Sendable {
   private let total = Atomic(0)
   var value: Int { total.load(ordering: .relaxed) }
   func add(_ number: Int) { total.add(number, ordering: .relaxed) }
 }
 
-/// Random programs, and trees that are busy as long as it lasts.
+/// Runs random programs, and keeps trees busy meanwhile.
 public final class Soak: Sendable {
   private typealias Root = RootStore<Snapshot, Action>
 
@@ -31,7 +30,7 @@ public final class Soak: Sendable {
     self.features = features
   }
 
-  /// False where anything was lost, kept or wrong.
+  /// Returns false if anything was lost, leaked or wrong.
   public func run() async -> Bool {
     say("seed \(seed)")
     let watchdog = Watchdog(limit: Watchdog.usualLimit * 3) { name in
@@ -66,7 +65,7 @@ public final class Soak: Sendable {
       isOver.store(true, ordering: .releasing)
     }
     _ = await live.until { $0 == 0 }
-    // The first minute finds the size.
+    // The first minute is a warm-up; the second sets the reference.
     let isFlat = peaks.count < 3 || (peaks.last ?? 0) < peaks[1] * 5 / 4 + 16_384
     let counts = [programs, failed, commits, deliveries, losses].map(\.value)
     let objects = live.value
@@ -128,7 +127,7 @@ public final class Soak: Sendable {
     await root.shutdown()
   }
 
-  /// Floods the tree, and waits now and then until it is done, so that the inbox stays within bounds.
+  /// Floods the tree. A send after each burst waits for it, so that the inbox stays bounded.
   private func flood(_ root: Root) async {
     var random = SeededGenerator(seed: seed)
     while goesOn {
@@ -139,7 +138,6 @@ public final class Soak: Sendable {
 
   private func lose() { losses.add(1) }
 
-  /// Subscribers that come and go.
   private func follow(_ root: Root) async {
     var random = SeededGenerator(seed: seed &+ 1)
     while goesOn {
@@ -208,14 +206,13 @@ public final class Soak: Sendable {
 
   // MARK: Memory
 
-  /// In kilobytes; zero where the system does not tell.
+  /// In kilobytes; zero if the system does not report it.
   private func memory(_ name: String) -> Int {
     guard let text = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8) else { return 0 }
     let line = text.split(separator: "\n").first { $0.hasPrefix(name) }
     return line?.split(whereSeparator: { !$0.isNumber }).first.flatMap { Int($0) } ?? 0
   }
 
-  /// Has the system measure the peak anew.
   private func resetPeak() {
     guard let file = FileHandle(forWritingAtPath: "/proc/self/clear_refs") else { return }
     try? file.write(contentsOf: Data("5".utf8))

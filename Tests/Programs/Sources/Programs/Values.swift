@@ -1,7 +1,7 @@
 import Dispatch
 import Puredux
 
-/// Counts what there is of one sort: objects that are alive, tasks that hold something.
+/// Counts live objects, or tasks that hold something.
 public final class LiveCount: Sendable {
   private struct Contents {
     var value = 0
@@ -26,8 +26,8 @@ public final class LiveCount: Sendable {
     for gate in waiting { gate.open() }
   }
 
-  /// Returns when something is so, at which it looks at each change. False where it has not become so in half the time
-  /// that counts as a standstill.
+  /// Returns true when the condition holds, which is checked at each change; false after half of the watchdog's usual
+  /// limit.
   func until(_ isSo: (Int) -> Bool) async -> Bool {
     let deadline = DispatchTime.now() + .seconds(Int(Watchdog.usualLimit.components.seconds) / 2)
     while true {
@@ -46,7 +46,7 @@ public final class LiveCount: Sendable {
   }
 }
 
-/// An object that is counted while it is alive: in a state, an action or a closure.
+/// An object in a state, an action or a closure that is counted while it is alive.
 final class Token: Sendable {
   private let count: LiveCount
 
@@ -57,21 +57,21 @@ final class Token: Sendable {
 
   deinit { count.subtract() }
 
-  /// Keeps the closure that calls it holding it.
+  /// Makes the calling closure retain the token.
   @inline(never)
   func use() {}
 }
 
-/// What an action changes beside the count and the chain.
+/// The change by an action, besides the count and the chain.
 public enum Change: Codable, Sendable, Equatable {
   case nothing
   case number(Int)
   case optional(Int?)
-  /// The root store keeps a copy of its slots, and takes it in place of those that there are.
+  /// The root store saves a copy of its slots, or replaces the slots by the saved copy.
   case keep, bringBack
 }
 
-/// What is done about an action beside reducing it.
+/// The reactions to an action, besides reducing it.
 public struct Echoes: OptionSet, Codable, Sendable, Hashable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -79,14 +79,14 @@ public struct Echoes: OptionSet, Codable, Sendable, Hashable {
   public static let reducer = Echoes(rawValue: 1)
   public static let interceptor = Echoes(rawValue: 2)
   public static let middleware = Echoes(rawValue: 4)
-  /// The interceptor shuts the tree down.
+  /// The interceptor shuts down a store.
   public static let shutdown = Echoes(rawValue: 8)
 }
 
-/// An action as a program names it.
+/// An action, as specified by a program.
 public struct ActionSpec: Codable, Sendable, Equatable {
   public var change: Change
-  /// What middleware, projections and interceptors go by.
+  /// Middleware, projections and interceptors decide by this number.
   public var rule: Int
   public var echoes: Echoes
 
@@ -100,9 +100,8 @@ public struct ActionSpec: Codable, Sendable, Equatable {
 /// An action. `given` is unique among the calls of a run, and with `copy` among its commits.
 public struct Action: Sendable {
   public var given: Int
-  /// Which of the actions that middleware made of the one given.
+  /// Distinguishes the actions that middleware makes of one.
   public var copy: UInt32 = 0
-  /// The store that it is given to.
   public var store: Int
   public var change: Change
   public var rule: Int
@@ -117,12 +116,12 @@ public struct Action: Sendable {
     echoes = spec.echoes
   }
 
-  /// The same as far as a run is concerned.
+  /// Whether the actions are equal for the checks of a run.
   func isSame(as other: Action) -> Bool {
     given == other.given && copy == other.copy && store == other.store && change == other.change
   }
 
-  /// What middleware makes of it: the n-th of up to three.
+  /// The n-th of up to three actions that middleware makes of this one.
   func made(_ number: UInt32) -> Action {
     var made = self
     made.copy = copy * 4 + number
@@ -131,7 +130,7 @@ public struct Action: Sendable {
   }
 }
 
-/// What one store owns: from its count and chain its whole history can be told.
+/// The local state of one store. Its count and chain identify its whole history.
 public struct Ledger: Sendable, Equatable {
   public var store: Int
   public var count = 0
@@ -175,19 +174,19 @@ func mixed(_ value: UInt64, _ other: UInt64) -> UInt64 {
   return mixed ^ (mixed >> 31)
 }
 
-/// The state of every store and proxy of a tree: the ledgers of the stores on the path, or what a view leaves of them.
+/// The state of any store or proxy of a tree: the ledgers of the stores on the path, as reduced by views.
 public struct Snapshot: Sendable {
-  /// After how many commits of the tree it is; below zero where a view does not tell. Not a part of what is compared by
-  /// `==`, so that there are duplicates.
+  /// The number of commits of the tree before it; negative if a view hides it. `==` ignores it, so that there are
+  /// duplicates.
   public var at: Int
   public var ledgers: [Ledger]
-  /// What the root store keeps by keys: whatever was committed tells it, so it is no part of what is compared.
+  /// The root store's values by key. `==` ignores them, since they follow from the commits.
   public var slots: Keyed<Int, Int> = [:]
-  /// A copy of its slots, from before.
+  /// A saved copy of the slots.
   public var kept: Keyed<Int, Int> = [:]
-  /// Which views it went through.
+  /// A hash of the views that it passed.
   public var mark: UInt64 = 0
-  /// Which subscription of an observer it was delivered to.
+  /// The subscription of an observer that it was delivered to.
   public var tag = -1
 
   public init(at: Int = 0, ledgers: [Ledger]) {
@@ -201,11 +200,10 @@ public struct Snapshot: Sendable {
     return composed
   }
 
-  /// The number of the store itself.
   public var number: Int { ledgers.last?.number ?? 0 }
   public var optional: Int? { ledgers.last?.optional }
 
-  /// Without the stores above.
+  /// Without the ledgers of the stores above.
   public var lastOnly: Snapshot {
     var last = self
     last.ledgers = ledgers.suffix(1)
@@ -213,7 +211,6 @@ public struct Snapshot: Sendable {
     return last
   }
 
-  /// The numbers, and nothing else.
   public var numbersOnly: Snapshot {
     var numbers = self
     numbers.ledgers = ledgers.map { ledger in
@@ -225,14 +222,13 @@ public struct Snapshot: Sendable {
     return numbers
   }
 
-  /// What a child store of a part follows: it changes with the numbers of the stores above.
+  /// The state for a child store of a part. It changes with the numbers of the stores above.
   public var part: Snapshot {
     var part = numbersOnly
     part.slots = [:]
     return part
   }
 
-  /// What the root store does with an action beside its ledger.
   mutating func fillSlots(by action: Action) {
     let key = action.rule % 3
     switch action.change {
@@ -244,7 +240,7 @@ public struct Snapshot: Sendable {
     }
   }
 
-  /// The key that an action writes, if it is there or set.
+  /// The key that an action writes if the key is present before or after.
   static func slot(writtenBy action: Action) -> Int? {
     switch action.change {
     case .nothing, .keep, .bringBack: nil

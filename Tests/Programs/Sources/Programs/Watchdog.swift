@@ -1,13 +1,13 @@
 import Foundation
 
-/// Ends the process where something takes too long: from a queue of its own, as tasks could not tell that no task runs
-/// any more.
+/// Ends the process if an operation takes too long. It runs on a queue, because a task could not report that no task
+/// runs.
 public final class Watchdog: Sendable {
   private let limit: Duration
   private let queue = DispatchQueue(label: "watchdog")
   private let report: @Sendable (String) -> Void
 
-  /// - Parameter report: Called with what stands still; it is to end the process.
+  /// - Parameter report: Called with the name of the operation; it must end the process.
   public init(limit: Duration, report: @escaping @Sendable (String) -> Void) {
     self.limit = limit
     self.report = report
@@ -20,18 +20,18 @@ public final class Watchdog: Sendable {
     return await body()
   }
 
-  /// Five times as long where a sanitizer slows everything down.
+  /// Three times as long under a sanitizer.
   public static var usualLimit: Duration { Self.isSanitized ? .seconds(60) : .seconds(20) }
 
-  /// Whether the process was built with a sanitizer.
   public static let isSanitized: Bool = ["__tsan_init", "__asan_init"].contains { (name: String) -> Bool in
-    // SAFETY: Looks a name up among what is loaded.
+    // SAFETY: the name's pointer is valid during the call, which only searches the loaded images. The result is only
+    // compared with nil.
     unsafe dlsym(nil, name) != nil
   }
 }
 
-/// Prints a line at once, so that it is there when the process crashes. If standard output takes nothing, as it is full
-/// or closed, the process ends with exit code 4.
+/// Prints a line at once, so that a crash does not lose it. If standard output is full or closed, the process ends with
+/// exit code 4.
 public func say(_ line: String) {
   do {
     try FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))

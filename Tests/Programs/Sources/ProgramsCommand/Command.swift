@@ -15,7 +15,7 @@ struct Command {
           await Soak(
             minutes: arguments.minutes, seed: arguments.seed, features: arguments.features
           ).run()
-        default: throw ArgumentError(text: "What is \(arguments.command)?")
+        default: throw ArgumentError(text: "Unknown command: \(arguments.command)")
         }
       exit(isGood ? 0 : 1)
     } catch {
@@ -36,9 +36,9 @@ struct Arguments: Sendable {
     programs run [--count N] [--seed S] [--only K] [--workers W] [--without FEATURE,...] [--shrink N]
     programs soak [--minutes M] [--seed S] [--without FEATURE,...]
 
-      --only K      runs the K-th program of the seed alone, --times T times
+      --only K      runs only the K-th program of the seed, --times T times
       --limit L     a program that takes longer than L seconds fails
-      --shrink N    how many of the failures are made smaller, each for a minute at most
+      --shrink N    the number of failures to make smaller, each within a minute
 
     Features: \(Features.names.map(\.name).joined(separator: ", "))
     """
@@ -91,7 +91,7 @@ struct Arguments: Sendable {
       case "--minutes": minutes = try number()
       case "--from": from = try number()
       case "--stride": stride = try number()
-      default: throw ArgumentError(text: "What is \(name)?")
+      default: throw ArgumentError(text: "Unknown option: \(name)")
       }
     }
   }

@@ -54,7 +54,7 @@ final class RunCommand: Sendable {
 
   // MARK: Workers
 
-  /// Lets workers run some of the programs: another one after each that crashes.
+  /// Runs a share of the programs in worker processes, with a new one after each crash.
   private func work(from first: Int, to end: Int, stride: Int) {
     var next = first
     while next < end {
@@ -80,7 +80,7 @@ final class RunCommand: Sendable {
       + (arguments.limit.map { ["--limit", "\($0)"] } ?? [])
   }
 
-  /// What is known of a worker.
+  /// The reports of a worker process.
   private final class Worker {
     let end: Int
     let stride: Int
@@ -168,13 +168,14 @@ final class RunCommand: Sendable {
 
   // MARK: Processes
 
-  /// Runs this program with other arguments, and returns its exit status, or the number of a signal below zero.
+  /// Runs this program with other arguments. Returns its exit status, or the negative number of the signal that ended
+  /// it.
   private func launch(_ arguments: [String], input: Data?, _ take: (String) -> Void) -> Int {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
     process.arguments = arguments
     var environment = ProcessInfo.processInfo.environment
-    // So that a report ends the program that it is about.
+    // A sanitizer's report must end the program that it is about.
     environment["TSAN_OPTIONS", default: ""] += ":halt_on_error=1"
     process.environment = environment
     let (output, toInput) = (Pipe(), Pipe())
@@ -205,12 +206,12 @@ final class RunCommand: Sendable {
 }
 
 enum Watchdogs {
-  /// How long a program that is made smaller may take, and how often it is run.
+  /// The time limit of a program that is being made smaller, and how often it runs.
   static var limit: String { Watchdog.isSanitized ? "20" : "5" }
   static var times: Int { Watchdog.isSanitized ? 50 : 300 }
 }
 
-/// Runs what waits for a process on a thread that nobody else needs.
+/// Runs a body that blocks on a process, on a separate thread.
 func onThread<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
   await withCheckedContinuation { continuation in
     Thread { continuation.resume(returning: body()) }.start()

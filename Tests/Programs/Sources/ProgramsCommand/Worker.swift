@@ -1,8 +1,8 @@
 import Foundation
 import Programs
 
-/// Runs programs in a process of its own, so that a crash or a standstill ends no more than that, and tells of each on
-/// its standard output.
+/// Runs programs in a separate process, so that a crash or a standstill ends only that process. It reports each program
+/// on standard output.
 struct Worker {
   let arguments: Arguments
   let watchdog: Watchdog
@@ -33,7 +33,7 @@ struct Worker {
     return true
   }
 
-  /// Runs a program that is read from the standard input, several times, until it fails.
+  /// Runs a program that it reads from standard input, repeatedly until it fails.
   func tryProgram() async throws -> Bool {
     let data = FileHandle.standardInput.readDataToEndOfFile()
     let program = try JSONDecoder().decode(AnyProgram.self, from: data)

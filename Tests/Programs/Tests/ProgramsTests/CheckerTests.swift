@@ -2,7 +2,7 @@ import Testing
 
 @testable import Programs
 
-/// A program whose root, or child, is given three numbers, and what a right run of it records.
+/// The correct record of a program that gives three numbers to the root, or to its child.
 private func threeCommits(to store: Int = 0) -> Recorded {
   var program = Program()
   program.stores.append(StoreSpec(parent: 0))
@@ -22,7 +22,7 @@ private func states(_ recorded: Recorded, of store: Int = 0) -> [Snapshot] {
   return (0...recorded.commits.count).map { model.state(of: store, after: $0) }
 }
 
-/// A sequence that was subscribed to before everything else.
+/// A sequence subscribed before everything else.
 private func followed(
   _ elements: [Snapshot], of store: Int = 0, _ buffering: Buffering = .unbounded, _ filter: Filter = .none
 ) -> Followed {
@@ -40,14 +40,14 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
 }
 
 @Suite struct CheckerTests {
-  @Test func `what is right is accepted`() {
+  @Test func `a correct record is accepted`() {
     for store in 0...1 {
       let right = threeCommits(to: store)
       #expect(failures(right) { $0.followed = [followed(states($0, of: store), of: store)] } == [])
     }
   }
 
-  @Test func `a gap in a sequence is found`() {
+  @Test func `a gap in a sequence is detected`() {
     for place in 0..<4 {
       #expect(
         !failures(threeCommits()) { recorded in
@@ -58,7 +58,7 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
     }
   }
 
-  @Test func `a repeat in a sequence is found`() {
+  @Test func `a repeat in a sequence is detected`() {
     for place in 0..<4 {
       #expect(
         !failures(threeCommits()) { recorded in
@@ -69,7 +69,7 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
     }
   }
 
-  @Test func `states in another order are found`() {
+  @Test func `states in another order are detected`() {
     for place in 0..<3 {
       #expect(
         !failures(threeCommits()) { recorded in
@@ -80,7 +80,7 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
     }
   }
 
-  @Test func `a wrong state is found`() {
+  @Test func `a wrong state is detected`() {
     for place in 0..<4 {
       #expect(
         !failures(threeCommits()) { recorded in
@@ -91,7 +91,7 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
     }
   }
 
-  @Test func `halves of two commits are found`() {
+  @Test func `halves of two commits are detected`() {
     #expect(
       !failures(threeCommits(to: 1)) { recorded in
         var elements = states(recorded, of: 1)
@@ -100,7 +100,7 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
       }.isEmpty)
   }
 
-  @Test func `a sequence that ends without its store is found`() {
+  @Test func `a sequence that ends without its store is detected`() {
     #expect(
       !failures(threeCommits()) { recorded in
         recorded.closings = []
@@ -108,7 +108,7 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
       }.isEmpty)
   }
 
-  @Test func `a sequence may stop anywhere where its consumer does`() {
+  @Test func `a sequence may stop wherever its consumer does`() {
     #expect(
       failures(threeCommits()) { recorded in
         var stopped = followed(Array(states(recorded).prefix(2)))
@@ -117,7 +117,7 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
       } == [])
   }
 
-  @Test func `a first element from before what was asked first is found`() {
+  @Test func `a first element from before an earlier request is detected`() {
     #expect(
       !failures(threeCommits()) { recorded in
         var late = followed(Array(states(recorded)))
@@ -126,7 +126,7 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
       }.isEmpty)
   }
 
-  @Test func `a first element from after what was asked later is found`() {
+  @Test func `a first element from after a later request is detected`() {
     #expect(
       !failures(threeCommits()) { recorded in
         recorded.followed = [followed(Array(states(recorded).dropFirst()))]
@@ -161,7 +161,7 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
     #expect(!failures(right) { $0.followed = [stalled] }.isEmpty)
   }
 
-  @Test func `a duplicate that a filter has to leave out is found`() {
+  @Test func `a duplicate that a filter has to leave out is detected`() {
     var right = threeCommits()
     right.commits[2].change = .number(2)
     right.calls[2].action.change = .number(2)
@@ -171,25 +171,25 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
     #expect(!failures(right) { $0.followed = [followed(Array(all.prefix(2)), .unbounded, .number)] }.isEmpty)
   }
 
-  @Test func `an accepted action that is lost is found`() {
+  @Test func `an accepted action that is lost is detected`() {
     #expect(!failures(threeCommits()) { $0.commits.removeLast() }.isEmpty)
   }
 
-  @Test func `an action that is committed twice is found`() {
+  @Test func `an action that is committed twice is detected`() {
     #expect(!failures(threeCommits()) { $0.commits.append($0.commits[0]) }.isEmpty)
     #expect(!failures(threeCommits()) { $0.commits.insert($0.commits[0], at: 0) }.isEmpty)
   }
 
-  @Test func `an action that nobody gave is found`() {
+  @Test func `an action that nobody gave is detected`() {
     #expect(
       !failures(threeCommits()) { $0.commits.append(Action(given: 9, store: 0, spec: ActionSpec())) }.isEmpty)
   }
 
-  @Test func `an action that was refused and committed is found`() {
+  @Test func `an action that was refused and committed is detected`() {
     #expect(!failures(threeCommits()) { $0.calls[2].outcome = .terminated }.isEmpty)
   }
 
-  @Test func `an action that is refused by a store that lives is found`() {
+  @Test func `an action that is refused by an open store is detected`() {
     #expect(
       !failures(threeCommits()) { recorded in
         recorded.commits.removeLast()
@@ -197,15 +197,15 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
       }.isEmpty)
   }
 
-  @Test func `an action that is accepted after the shutdown is found`() {
+  @Test func `an action that is accepted after the shutdown is detected`() {
     #expect(!failures(threeCommits()) { $0.calls[2].span = Span(120, 121) }.isEmpty)
   }
 
-  @Test func `calls of one task in another order are found`() {
+  @Test func `calls of one task in another order are detected`() {
     #expect(!failures(threeCommits()) { $0.commits.swapAt(0, 1) }.isEmpty)
   }
 
-  @Test func `a read from before what its task asked first is found`() {
+  @Test func `a read from before an earlier request of its task is detected`() {
     let right = threeCommits()
     let all = states(right)
     #expect(failures(right) { $0.reads = [StateRead(Via(0), Span(12, 13), .read(all[1]))] } == [])
@@ -213,7 +213,7 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
     #expect(!failures(right) { $0.reads = [StateRead(Via(0), Span(12, 13), .read(all[2]))] }.isEmpty)
   }
 
-  @Test func `a read that goes back is found`() {
+  @Test func `a read that goes back is detected`() {
     let right = threeCommits()
     let all = states(right)
     #expect(
@@ -225,14 +225,14 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
       }.isEmpty)
   }
 
-  @Test func `a state that was read at another commit than the sent one is found`() {
+  @Test func `a state that was read at another commit than the sent one is detected`() {
     let right = threeCommits()
     let all = states(right)
     #expect(failures(right) { $0.calls[1].outcome = .read(all[2]) } == [])
     #expect(!failures(right) { $0.calls[1].outcome = .read(all[3]) }.isEmpty)
   }
 
-  @Test func `an interceptor that misses an action, or takes them in another order, is found`() {
+  @Test func `an interceptor that misses an action, or takes them in another order, is detected`() {
     var right = threeCommits()
     right.program.interceptor = InterceptorSpec()
     right.interceptions = [Interception(generation: 0, spec: InterceptorSpec(), span: Span(0, 1))]
@@ -267,7 +267,7 @@ private func failures(_ recorded: Recorded, _ change: (inout Recorded) -> Void =
       }.isEmpty)
   }
 
-  @Test func `an observer that is called after its cancellation is found`() {
+  @Test func `an observer that is called after its cancellation is detected`() {
     var right = threeCommits()
     var observed = Observed(number: 0, observing: Observing(key: 0, via: Via(0)), via: Via(0), span: Span(1, 2))
     observed.via.views = [.marked(0)]

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Programs
 
-/// A program whose root is given one action twice, and what must come of it: its work sleeps, and dispatches another.
+/// A program that gives its root one action twice. The action's effect sleeps, then dispatches another action.
 private func program(
   _ policy: EffectProgram.Policy, steps: [EffectProgram.Step] = [.give([.init(0, to: 0)]), .give([.init(0, to: 0)])]
 ) -> EffectProgram {
@@ -28,11 +28,11 @@ private func failures(_ program: EffectProgram, _ change: (inout [EffectPhase]) 
     .throttled(5_000_000, latest: false), .newest(2),
   ]
 
-  @Test(arguments: policies) func `what is right is accepted`(policy: EffectProgram.Policy) async {
+  @Test(arguments: policies) func `a correct run is accepted`(policy: EffectProgram.Policy) async {
     #expect(failures(program(policy)) == [])
   }
 
-  @Test(arguments: policies) func `what is wrong is found`(policy: EffectProgram.Policy) {
+  @Test(arguments: policies) func `each wrong run is detected`(policy: EffectProgram.Policy) {
     let right = program(policy)
     let phases = EffectModel(right).phases
     for number in phases.indices {
@@ -58,14 +58,14 @@ private func failures(_ program: EffectProgram, _ change: (inout [EffectPhase]) 
     #expect(!failures(right) { $0.removeLast() }.isEmpty)
   }
 
-  /// Which works are entered, in order, by the number of the commit that began them.
+  /// The works that are entered, in order, by the commit that began each.
   private func entered(_ program: EffectProgram) -> [Int] {
     EffectModel(program).phases.flatMap { phase in
       phase.entries.keys.sorted().compactMap { if case .order(let position, _) = $0 { position } else { nil } }
     }
   }
 
-  @Test func `the model tells the policies apart`() {
+  @Test func `the model distinguishes the policies`() {
     let give = EffectProgram.Step.give([.init(0, to: 0)])
     func entered(_ policy: EffectProgram.Policy, _ count: Int) -> [Int] {
       self.entered(program(policy, steps: Array(repeating: give, count: count)))
@@ -80,7 +80,7 @@ private func failures(_ program: EffectProgram, _ change: (inout [EffectPhase]) 
     #expect(entered(.newest(2), 3) == [1, 2, 3])
   }
 
-  @Test func `what runs is what the model says`() async {
+  @Test func `a run is as the model predicts`() async {
     for policy in Self.policies {
       #expect(await program(policy).run().failures == [])
     }
@@ -98,9 +98,9 @@ private func failures(_ program: EffectProgram, _ change: (inout [EffectPhase]) 
     .terminated(key: 1),
   ]
 
-  @Test func `what is right is accepted`() { #expect(failures(right) == []) }
+  @Test func `a correct record is accepted`() { #expect(failures(right) == []) }
 
-  @Test func `what is wrong is found`() {
+  @Test func `each wrong record is detected`() {
     #expect(!failures([.twoStores(key: 0, 0)]).isEmpty)
     #expect(!failures([.stillAtWork(0)]).isEmpty)
     #expect(!failures([.kept(1)]).isEmpty)
@@ -121,7 +121,7 @@ private func failures(_ program: EffectProgram, _ change: (inout [EffectPhase]) 
 }
 
 @Suite struct EffectRecordCheckerTests {
-  /// A program whose root is given action 0, and a right record of two of them under one id: the works dispatch.
+  /// A correct record of a program whose root is given action 0, with effects under one id that dispatch.
   private func failures(
     _ policy: EffectProgram.Policy, works: [(position: Int, entered: Int, left: Int)], count: Int? = 0,
     dispatching: (by: Int, as: Int)? = nil
@@ -147,7 +147,7 @@ private func failures(_ program: EffectProgram, _ change: (inout [EffectPhase]) 
     return EffectRecordChecker.failures(of: record, program)
   }
 
-  @Test func `what is right is accepted`() {
+  @Test func `a correct record is accepted`() {
     for policy in [EffectProgram.Policy.concurrent(2), .throttled(5, latest: true), .newest(2), .latest] {
       #expect(failures(policy, works: [(1, 12, 35), (2, 22, 32)]) == [])
     }
@@ -159,23 +159,23 @@ private func failures(_ program: EffectProgram, _ change: (inout [EffectPhase]) 
     #expect(failures(.concurrent(2), works: [(1, 12, 35), (2, 22, 32)], dispatching: (by: 1, as: 3)) == [])
   }
 
-  @Test func `two at a time are found`() {
+  @Test func `two effects at a time are detected`() {
     for policy in [EffectProgram.Policy.inTurn(1), .concurrent(1)] {
       #expect(!failures(policy, works: [(1, 12, 35), (2, 22, 32)]).isEmpty)
     }
   }
 
-  @Test func `what is never entered is found`() {
+  @Test func `an effect that is never entered is detected`() {
     for policy in [EffectProgram.Policy.inTurn(1), .concurrent(1), .latest, .debounced(5)] {
       #expect(!failures(policy, works: [(1, 12, 15)]).isEmpty)
     }
   }
 
-  @Test func `what was never begun is found`() {
+  @Test func `work without an effect is detected`() {
     #expect(!failures(.latest, works: [(1, 12, 15), (2, 22, 25), (7, 32, 35)]).isEmpty)
   }
 
-  @Test func `what a cancelled effect dispatches is found`() {
+  @Test func `an action dispatched by a cancelled effect is detected`() {
     #expect(!failures(.latest, works: [(1, 12, 35), (2, 22, 32)], dispatching: (by: 1, as: 3)).isEmpty)
     #expect(failures(.latest, works: [(1, 12, 35), (2, 22, 32)], dispatching: (by: 2, as: 3)) == [])
   }

@@ -12,7 +12,7 @@ import Testing
     #expect(model.state(of: 2, after: 2).ledgers.map(\.count) == [2, 2, 1])
   }
 
-  @Test func `the chain tells the order`() {
+  @Test func `the chain shows the order`() {
     let actions = (1...2).map { Action(given: $0, store: 0, spec: ActionSpec()) }
     var (forth, back) = (Ledger(store: 0), Ledger(store: 0))
     for action in actions { forth.reduce(action) }
@@ -36,7 +36,7 @@ import Testing
     }
   }
 
-  @Test func `what is left out is in no program`() {
+  @Test func `an excluded feature is in no program`() {
     for seed in 0..<300 as Range<UInt64> {
       let program = Program(seed: seed, features: Features.all.subtracting([.observers, .interceptors, .middleware]))
       #expect(program.interceptor == nil)

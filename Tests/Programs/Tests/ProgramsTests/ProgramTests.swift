@@ -23,8 +23,8 @@ import Testing
     #expect(smallest.interceptor == nil)
   }
 
-  @Test func `a program that fails with what the checker finds stays one`() async {
-    // As if every child's commit were lost.
+  @Test func `a program keeps failing while it is made smaller`() async {
+    // As if all commits given to store 1 were lost.
     let lossy: (Program) async -> Bool = { program in
       var recorded = await program.run()
       recorded.commits.removeAll { $0.store == 1 }

@@ -1,12 +1,12 @@
 public import Puredux
 
-/// A job: a command, and how far it is.
+/// A job: a command and its progress.
 public struct Job: Codable, Sendable, Equatable, Identifiable {
   public enum Phase: Codable, Sendable, Equatable {
-    /// Until then, if there is a time.
+    /// Waits for a worker; with a time, not before that time.
     case waiting(WallTime?)
     case running(by: UInt64)
-    /// It has failed, and is tried again after a pause.
+    /// Failed; retried after a pause.
     case resting(error: String)
     case done
     case failed(error: String)
@@ -17,7 +17,7 @@ public struct Job: Codable, Sendable, Equatable, Identifiable {
   public let request: Request
   public var phase: Phase
   public var attempt = 0
-  /// Per cent.
+  /// In percent.
   public var progress = 0
 
   public var isOver: Bool {
@@ -28,14 +28,14 @@ public struct Job: Codable, Sendable, Equatable, Identifiable {
   }
 }
 
-/// What is asked for.
+/// A request to run a command.
 public struct Request: Codable, Sendable, Equatable {
-  /// A request that comes twice is one.
+  /// Makes the request idempotent: a second request with the same key adds no job.
   public var key: String
   public var command: String
   public var time: WallTime?
   public var attempts: Int
-  /// Seconds.
+  /// In seconds, for each attempt.
   public var limit: Int
 
   public init(key: String, command: String, time: WallTime? = nil, attempts: Int = 3, limit: Int = 3600) {
@@ -55,35 +55,34 @@ public struct Attempt: Codable, Sendable, Hashable, Identifiable {
   public let limit: Int
 }
 
-/// The jobs, in the order in which they came.
+/// The jobs, in order of submission.
 public struct JobQueue: Codable, Sendable, Equatable {
   public private(set) var jobs: [Job] = []
-  /// How often each worker that runs something has said that it is alive.
+  /// The number of heartbeats of each worker.
   public private(set) var beats: [UInt64: Int] = [:]
 
-  /// Workers whose beats are kept, be they idle.
+  /// Above this number of workers, the heartbeats of idle ones are dropped.
   static let keptBeats = 100
 
-  /// Finished jobs that are kept.
+  /// Above this number of jobs, the oldest finished job is dropped.
   static let kept = 1_000
 
-  /// The error of an attempt whose worker is gone.
   static let lost = "The worker is gone."
 
   public enum Action: Codable, Sendable {
     case submit(Request)
     case cancel(Int)
-    /// Its time has come.
+    /// The job's start time has come.
     case due(Int)
-    /// A worker begins this attempt.
+    /// A worker takes the job and begins this attempt.
     case claim(Int, attempt: Int, by: UInt64)
     case progress(Int, attempt: Int, percent: Int)
     case ended(Int, attempt: Int, error: String?)
     case retry(Int, attempt: Int)
     case alive(UInt64)
-    /// The worker of this attempt has not said anything for a while.
+    /// The worker of this attempt has sent no heartbeat for a while.
     case lost(Int, attempt: Int, beats: Int)
-    /// This is the only process, and has just begun: nobody runs anything.
+    /// Sent at the start of the only process: no job is running.
     case started
   }
 
@@ -98,7 +97,7 @@ public struct JobQueue: Codable, Sendable, Equatable {
     case .cancel(let id): change(id) { $0.phase = .cancelled }
     case .due(let id): change(id) { if $0.time != nil { $0.phase = .waiting(nil) } }
     case .claim(let id, let attempt, let worker):
-      // The first claim of an attempt in the log counts.
+      // The first claim in the log wins.
       guard let job = jobs.first(where: { $0.id == id }), case .waiting = job.phase, job.attempt + 1 == attempt else {
         return
       }
@@ -134,7 +133,7 @@ public struct JobQueue: Codable, Sendable, Equatable {
 
   private mutating func change(_ id: Int, _ attempt: Int? = nil, _ change: (inout Job) -> Void) {
     guard let index = jobs.firstIndex(where: { $0.id == id }), !jobs[index].isOver else { return }
-    // An attempt that was given up, or taken over, has nothing more to say.
+    // Ignores reports of attempts that have ended or were taken over.
     if let attempt {
       guard case .running = jobs[index].phase, jobs[index].attempt == attempt else { return }
     }

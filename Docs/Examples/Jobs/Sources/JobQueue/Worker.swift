@@ -1,11 +1,11 @@
 public import Puredux
 
-/// What does the jobs: effects of the queue's state, so that what is under way follows from what is in the log, in
-/// whichever process, after whatever end of the one before.
+/// Runs jobs. All work consists of effects of the queue's state, so it follows from the log, in every process and after
+/// every crash.
 public struct Worker: Sendable {
   public typealias Perform = @Sendable (Attempt, _ progress: @escaping @Sendable (Int) -> Void) async throws -> Void
 
-  /// How often a worker that runs something says so, and after how long without that it counts as gone.
+  /// The interval of heartbeats while a worker runs jobs. A worker without a heartbeat for `patience` counts as lost.
   static let beat = Duration.seconds(5)
   static let patience = Duration.seconds(20)
 
@@ -22,11 +22,10 @@ public struct Worker: Sendable {
   public var interceptor: Interceptor<JobQueue, JobQueue.Action> {
     .effects(
       ofState:
-        // Claims the next job.
         .onChange(of: { $0.next(for: self) }) { next in
           next.map { job in .run { try await $0.commit(.claim(job.id, attempt: job.attempt + 1, by: id)) } }
         },
-      // From its time on, a job waits in line with the others. Every worker does this: the first that says so counts.
+      // Queues a job at its start time. Every worker does this; the first commit counts.
       .onChange(of: \.soonest) { job in
         guard let job, let time = job.time else { return nil }
         return .run { dispatch in
@@ -34,7 +33,7 @@ public struct Worker: Sendable {
           try await dispatch.commit(.due(job.id))
         }
       },
-      // Does what it has claimed. An attempt that is no longer in the state is cancelled.
+      // Runs the attempts that this worker has claimed. An attempt that leaves the state is cancelled.
       .forEach({ $0.attempts(of: id) }) { attempt in
         .run { dispatch in
           var failure: String?
@@ -46,14 +45,14 @@ public struct Worker: Sendable {
           try await dispatch.commit(.ended(attempt.id, attempt: attempt.number, error: failure))
         }
       },
-      // The commit of this action cancels the attempt.
+      // The time limit. The commit of this action cancels the attempt.
       .forEach({ $0.attempts(of: id) }) { attempt in
         .run { dispatch in
           let failure = "It took longer than \(attempt.limit) s."
           try await dispatch.commit(.ended(attempt.id, attempt: attempt.number, error: failure))
         }.after(.seconds(attempt.limit))
       },
-      // Every worker does this: the first that says so counts.
+      // Retries. Every worker does this; the first commit counts.
       .forEach(\.resting) { attempt in
         .run { try await $0.commit(.retry(attempt.id, attempt: attempt.number)) }
           .after(.seconds(min(300, 1 << min(attempt.number - 1, 9))))
@@ -66,7 +65,7 @@ public struct Worker: Sendable {
           }
         }
       },
-      // Begun anew with each beat.
+      // Each heartbeat restarts the wait.
       .forEach({ $0.beats(ofOthersThan: id) }) { attempt, beats in
         .run { try await $0.commit(.lost(attempt.id, attempt: attempt.number, beats: beats)) }.after(Self.patience)
       })
@@ -74,9 +73,9 @@ public struct Worker: Sendable {
 }
 
 extension Dispatch<JobQueue.Action> {
-  /// Sends an action until its commit is certain. A second commit changes nothing: the reducer compares the attempt
-  /// that the action names, and a job is due once. `dispatch` would lose the action if too much waits for the log, or
-  /// if the log is sealed before it.
+  /// Repeats the action until its commit is certain. A second commit changes nothing: the reducer compares attempt
+  /// numbers, and a job becomes due once. `dispatch` would lose the action if the buffer for the log is full, or if the
+  /// log is sealed before it.
   fileprivate func commit(_ action: JobQueue.Action) async throws {
     while true {
       do {
@@ -89,12 +88,12 @@ extension Dispatch<JobQueue.Action> {
 }
 
 extension JobQueue {
-  /// The job that a worker with a free slot is to claim: the first that came, of those that wait for no time.
+  /// The first queued job, if the worker has a free slot.
   func next(for worker: Worker) -> Job? {
     attempts(of: worker.id).count < worker.slots ? jobs.first { $0.phase == .waiting(nil) } : nil
   }
 
-  /// The job whose time comes first.
+  /// The job with the earliest start time.
   var soonest: Job? {
     jobs.filter { $0.time != nil }.min { $0.time! < $1.time! }
   }
@@ -103,7 +102,7 @@ extension JobQueue {
     jobs.filter { $0.phase == .running(by: worker) }.map(\.current)
   }
 
-  /// The attempts of other workers, and how often the worker of each has said that it is alive.
+  /// The attempts of other workers, with the heartbeat count of each worker.
   func beats(ofOthersThan worker: UInt64) -> [Attempt: Int] {
     var result: [Attempt: Int] = [:]
     for job in jobs {
@@ -118,7 +117,7 @@ extension JobQueue {
 }
 
 extension Job {
-  /// What it waits for, if that is a time.
+  /// The start time that the job waits for.
   var time: WallTime? { if case .waiting(let time) = phase { time } else { nil } }
 
   var current: Attempt { Attempt(id: id, number: attempt, command: request.command, limit: request.limit) }

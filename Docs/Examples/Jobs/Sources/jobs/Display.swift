@@ -16,7 +16,7 @@ extension Job {
     }
   }
 
-  /// One line, whatever is in the command and what it has written.
+  /// Always a single line: control characters become spaces.
   var line: String {
     let text = "\(id)  \(request.command)  \(status)\(progress > 0 ? "  \(progress)%" : "")"
     let scalars = text.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 }
@@ -29,7 +29,7 @@ extension Job {
   }
 }
 
-/// Shows the jobs as they go: bars on a terminal, a line for each change into a pipe.
+/// Shows the progress of jobs: bars on a terminal, otherwise a line for each change.
 struct Display: Service {
   let states: AsyncStream<JobQueue>
 
@@ -40,7 +40,7 @@ struct Display: Service {
     for await queue in states.cancelOnGracefulShutdown() {
       if isTerminal {
         let bars = queue.jobs.suffix(20).map(\.bar)
-        // What is too long for the terminal is cut by it, and takes one line, too.
+        // The terminal truncates long lines, so each bar takes one line.
         let up = shown > 0 ? "\u{1B}[\(shown)A" : ""
         print("\(up)\u{1B}[?7l\(bars.map { "\u{1B}[2K\($0)\n" }.joined())\u{1B}[?7h", terminator: "")
         shown = bars.count
@@ -52,7 +52,7 @@ struct Display: Service {
       }
       guard fflush(nil) == 0 else { throw ExitCode.failure }
     }
-    // The queue may have ended first: that is no failure of this service.
+    // The queue may end before the shutdown. This service must not fail then.
     try? await gracefulShutdown()
   }
 }

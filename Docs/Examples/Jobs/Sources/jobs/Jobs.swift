@@ -11,7 +11,7 @@ import Subprocess
 
 @main struct Jobs: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "A job queue that survives its process.",
+    abstract: "A durable job queue.",
     discussion: "If standard output is full or closed, a command ends with exit code 1.",
     subcommands: [Work.self, Submit.self, Cancel.self, List.self])
 
@@ -23,13 +23,13 @@ import Subprocess
 
 struct Work: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Does jobs until it is asked to terminate.",
-    discussion: "A job is a shell command. A line of its output such as `40%` is its progress.")
+    abstract: "Runs jobs until it gets SIGTERM or SIGINT.",
+    discussion: "A job is a shell command. A line of output such as `40%` sets its progress.")
   @OptionGroup var place: Place
-  @Option(help: "How many jobs run at a time.") var slots = 1
+  @Option(help: "The number of jobs that run at the same time.") var slots = 1
 
   func validate() throws {
-    if slots < 1 { throw ValidationError("A worker has a slot, or more.") }
+    if slots < 1 { throw ValidationError("A worker needs at least one slot.") }
   }
 
   func run() async throws {
@@ -51,11 +51,11 @@ struct Submit: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Submits a shell command.")
   @OptionGroup var place: Place
   @Argument(help: "The command.") var command: String
-  @Option(help: "In how many seconds it is to begin.") var `in`: Int?
-  @Option(help: "The time at which it is to begin, as seconds since 1970.") var at: Int?
-  @Option(help: "How often it is tried.") var attempts = 3
-  @Option(help: "How many seconds an attempt may take.") var limit = 3600
-  @Option(help: "A request with a key that the queue knows is none.") var key: String?
+  @Option(help: "The delay before the job may begin, in seconds.") var `in`: Int?
+  @Option(help: "The time at which the job may begin, in seconds since 1970.") var at: Int?
+  @Option(help: "The maximum number of attempts.") var attempts = 3
+  @Option(help: "The time limit of an attempt, in seconds.") var limit = 3600
+  @Option(help: "Makes the request idempotent: a second request with the same key adds no job.") var key: String?
 
   func run() async throws {
     let time = at.map { WallTime(since1970: .seconds($0)) } ?? `in`.map { WallTime.now + .seconds($0) }
@@ -70,14 +70,14 @@ struct Submit: AsyncParsableCommand {
 struct Cancel: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Cancels a job.")
   @OptionGroup var place: Place
-  @Argument(help: "Its number.") var job: Int
+  @Argument(help: "The number of the job.") var job: Int
 
   func run() async throws { try await place.request(.cancel(job)) }
 }
 
 struct List: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Lists the jobs. While a worker has the directory, it does.")
+    abstract: "Lists the jobs. Refused while a worker has the directory open: the worker shows them.")
   @OptionGroup var place: Place
 
   func run() async throws {
@@ -91,7 +91,7 @@ struct List: AsyncParsableCommand {
 enum Shell {
   struct Failure: Error, CustomStringConvertible { let description: String }
 
-  /// Runs a command, in a process group of its own: when the task is cancelled, all that is in it is ended.
+  /// Runs a command in a process group of its own. When the task is cancelled, the whole group is killed.
   static func run(_ attempt: Attempt, _ progress: @escaping @Sendable (Int) -> Void) async throws {
     var options = PlatformOptions()
     options.processGroupID = 0
@@ -102,7 +102,7 @@ enum Shell {
       .path("/bin/sh"), arguments: ["-c", attempt.command], platformOptions: options, input: .none, output: .sequence,
       error: .combinedWithOutput
     ) { execution in
-      // It may write as much as it likes: of each line the beginning is kept, and of the lines the last.
+      // The output may be of any length: only the beginning of each line and the last line are kept.
       var (line, last) = (Data(), "")
       for try await part in execution.standardOutput {
         for byte in Data(buffer: part) {

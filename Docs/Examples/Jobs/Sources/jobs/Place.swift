@@ -13,13 +13,13 @@ import ServiceLifecycle
 
 typealias Queue = RootStore<JobQueue, JobQueue.Action>
 
-/// Where the queue is kept.
+/// The location of the queue.
 struct Place: ParsableArguments {
-  @Option(help: "The directory that keeps the queue, of one worker at a time.") var data = "jobs"
+  @Option(help: "The directory of the queue. One worker at a time can open it.") var data = "jobs"
   @Option(help: "Instead of a directory, a cluster that several workers share: nats://a:4222,nats://b:4222.")
   var log: String?
 
-  /// Where other processes put what they ask for, while one has the directory.
+  /// While a worker has the directory open, other processes put their requests here.
   var desk: URL { URL(fileURLWithPath: data).appendingPathComponent("desk", isDirectory: true) }
 
   /// Opens the queue. The closure closes its log.
@@ -40,7 +40,7 @@ struct Place: ParsableArguments {
         ) { $0.reduce($1) }
         return (queue, { await nats.close() })
       #else
-        throw ValidationError("\(log): this was built without its trait NATS.")
+        throw ValidationError("\(log): built without the trait NATS.")
       #endif
     }
     if worker != nil { options.atStart = .started }
@@ -54,17 +54,18 @@ struct Place: ParsableArguments {
   private func files() async throws -> FileLog {
     let directory = URL(fileURLWithPath: data).appendingPathComponent("log").path
     do {
-      // Others may just be giving it something.
+      // Another command may have it open for a moment.
       return try await FileLog(directory: directory, waitingFor: .milliseconds(200))
     } catch LogError.inUse {
       throw InUse(
-        description: "A worker has \(data), and shows the jobs. Look there, end it first, or name another with --data.")
+        description: "A worker has \(data), and shows the jobs. Look there, end it first, or pass another --data.")
     }
   }
 
   struct InUse: Error, CustomStringConvertible { let description: String }
 
-  /// Gives the queue an action, where a worker has the directory by way of its desk, and prints what has become of it.
+  /// Sends an action to the queue and prints the result. If a worker has the directory open, the request goes through
+  /// its desk.
   func request(_ action: JobQueue.Action) async throws {
     do {
       let (queue, log) = try await open()
@@ -83,7 +84,7 @@ struct Place: ParsableArguments {
         print(answer)
         return try FileManager.default.removeItem(at: file.answer)
       }
-      print("The worker has not answered yet. It, or the next one, finds this in \(file.path).")
+      print("The worker has not answered yet. It, or the next worker, handles the request in \(file.path).")
     }
   }
 }
@@ -103,9 +104,9 @@ extension JobQueue {
   }
 }
 
-/// Takes what other processes ask for while this one has the directory: a file each, removed when it is committed and
-/// answered. One that is taken twice, as the process died in between, changes nothing; one that cannot be taken keeps
-/// nobody from the others.
+/// Handles the requests of other processes while this process has the directory open. Each request is a file, removed
+/// after its action is committed and answered. If the process dies in between, the request is handled again, which
+/// changes nothing. An invalid request is set aside, so that it does not block the others.
 struct Desk: Service {
   let place: Place
   let queue: Queue
@@ -130,7 +131,7 @@ struct Desk: Service {
       try Data(answer.utf8).write(to: file.answer, options: .atomic)
       try FileManager.default.removeItem(at: file)
     } catch StoreError.terminated, StoreError.withdrawn, StoreError.outcomeUnknown {
-      // It is taken the next time, or by the next worker.
+      // The request stays for the next round, or for the next worker.
     } catch StoreError.stopped(let reason) {
       throw StoreError.stopped(reason)
     } catch {

@@ -9,7 +9,7 @@ import Testing
 
 private struct Broken: Error, CustomStringConvertible { var description: String { "broken" } }
 
-/// A log that takes nothing while it is away, and delivers what others append.
+/// A log that refuses appends while it is away, and still delivers the entries of others.
 private final class AwayLog: OrderedLog {
   private let log: MemoryLog
   let isAway = Mutex(false)
@@ -48,7 +48,7 @@ private final class AwayLog: OrderedLog {
     ) { $0.reduce($1) }
   }
 
-  /// A worker that waits for a virtual minute.
+  /// A worker whose jobs take a virtual minute.
   func sleeper(_ id: UInt64, slots: Int = 1) -> Worker {
     Worker(id: id, slots: slots) { [clock] _, progress in
       progress(50)
@@ -142,7 +142,7 @@ private final class AwayLog: OrderedLog {
     await queue.shutdown()
   }
 
-  /// A life of two jobs.
+  /// All actions in the life of two jobs.
   static let life: [JobQueue.Action] = [
     .submit(Request(key: "a", command: "x", time: WallTime(since1970: .zero), attempts: 4)),
     .due(1), .claim(1, attempt: 1, by: 1), .alive(1), .lost(1, attempt: 1, beats: 2), .retry(1, attempt: 1),
@@ -191,7 +191,7 @@ private final class AwayLog: OrderedLog {
     let phases = await first.state.jobs.map(\.phase)
     #expect(Set(phases.prefix(2).map { "\($0)" }) == ["running(by: 1)", "running(by: 2)"])
     #expect(phases[2] == .waiting(nil))
-    // One dies: nothing more comes from it.
+    // The second worker dies.
     await second.shutdown()
     for _ in 0..<4 {
       clock.advance(by: .seconds(5))

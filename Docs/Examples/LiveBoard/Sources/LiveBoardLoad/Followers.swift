@@ -2,7 +2,8 @@ import AsyncHTTPClient
 import NIOCore
 import Synchronization
 
-/// Event streams that are read, as a browser does: from where they were, and at another server if theirs has gone.
+/// Reads event streams as a browser does: resumes after the last event, and changes to another server if its server is
+/// gone.
 final class Followers: Sendable {
   private let lasts = Mutex<[Int: Int]>([:])
   private let openCount = Atomic(0)
@@ -11,9 +12,9 @@ final class Followers: Sendable {
   private let pauses = Mutex((isMeasured: false, longest: Duration.zero))
 
   var events: Int { eventCount.load(ordering: .relaxed) }
-  /// How many boards came after a newer one, and changes to another version than the last.
+  /// The number of boards older than their predecessor, and of changes that do not follow the last version.
   var disorder: Int { disorderCount.load(ordering: .relaxed) }
-  /// The longest time between two events of one stream while edits were sent.
+  /// The longest time between two events of one stream during the load.
   var longestPause: Duration { pauses.withLock { $0.longest } }
 
   func measurePauses(_ isMeasured: Bool) { pauses.withLock { $0.isMeasured = isMeasured } }
@@ -30,7 +31,7 @@ final class Followers: Sendable {
         var (text, version) = ("", 0)
         for try await chunk in response.body {
           text += String(buffer: chunk)
-          // The events of a board begin with their id, which ends with its version.
+          // An event of a board begins with its id, which ends with the version.
           while let end = text.firstIndex(of: "\n") {
             let line = text[..<end]
             if line.hasPrefix("id: ") {
@@ -67,7 +68,7 @@ final class Followers: Sendable {
     while openCount.load(ordering: .relaxed) < count { try await Task.sleep(for: .milliseconds(2)) }
   }
 
-  /// Returns when no stream is at an older version.
+  /// Returns when every stream has reached the version.
   func untilReached(_ version: Int) async throws {
     while lasts.withLock({ $0.keys.contains { $0 < version } }) { try await Task.sleep(for: .milliseconds(2)) }
   }

@@ -5,11 +5,11 @@ import NIOCore
 import NIOPosix
 import Output
 
-/// Puts a LiveBoard server under load, and prints what it does.
+/// A load generator for LiveBoard servers.
 @main struct Load: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "load",
-    abstract: "Follows a board in many streams, stalls some, edits it from many writers, and prints the figures.",
+    abstract: "Follows a board in many streams, stalls some, edits it with many writers, and prints figures.",
     discussion: "The exit code is 1 if an acknowledged edit is missing, or if standard output takes nothing.")
 
   static func main() async {
@@ -17,34 +17,34 @@ import Output
     await main(nil)
   }
 
-  @Option(help: "The server, or several that share their boards, with commas between them.")
+  @Option(help: "The server, or several servers that share their boards, separated by commas.")
   var url = "http://127.0.0.1:8080"
 
-  @Option(help: "Event streams that are read.")
+  @Option(help: "The number of event streams that are read.")
   var streams = 500
 
-  @Option(help: "Event streams that nobody reads.")
+  @Option(help: "The number of stalled event streams.")
   var stalled = 0
 
-  @Option(help: "Writers, each of which sends an edit when the one before is answered.")
+  @Option(help: "The number of writers. Each sends an edit when the previous one is answered.")
   var writers = 16
 
-  @Option(help: "For how long edits are sent, in seconds.")
+  @Option(help: "The duration of the load, in seconds.")
   var seconds = 10.0
 
-  @Option(help: "Edits a second of all writers together; as many as they can without it.")
+  @Option(help: "Edits per second of all writers together. Unlimited by default.")
   var rate: Double?
 
-  @Option(help: "The server's process, on this machine: for its processor time and memory.")
+  @Option(help: "The id of the server's process on this machine, to measure its processor time and memory.")
   var pid: Int32?
 
   func run() async throws {
-    // A client that is released without its shutdown ends the process.
+    // An `HTTPClient` that is released without shutdown traps.
     let missing = try await HTTPClient.withHTTPClient(configuration: configuration) { try await measure(with: $0) }
     if missing > 0 { throw ExitCode.failure }
   }
 
-  /// Prints the figures. Returns the number of acknowledged edits that are missing.
+  /// Prints the figures. Returns the number of missing acknowledged edits.
   private func measure(with client: HTTPClient) async throws -> Int {
     let followers = Followers()
     let servers = url.split(separator: ",").map(String.init)
@@ -77,7 +77,7 @@ import Output
     }
   }
 
-  /// All writers together, their times from the shortest on.
+  /// Runs all writers and merges their reports, with sorted times.
   private func write(
     _ followers: Followers, to servers: [String], with client: HTTPClient
   ) async throws -> Writer.Report {
@@ -108,7 +108,7 @@ import Output
     return configuration
   }
 
-  /// Opens a stream and reads nothing of it.
+  /// Opens a stream and never reads from it.
   private func stall(at server: String) async throws {
     guard let url = URL(string: server), let host = url.host() else { throw ValidationError("No URL: \(server)") }
     let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)

@@ -1,11 +1,11 @@
 import Foundation
 
-/// What a process has used, as Linux tells it.
+/// Processor time and memory of a process, from Linux's `/proc`.
 struct Usage {
   let time: Duration
   let megabytes: Int
 
-  /// None without a process.
+  /// Nil without a process.
   init?(of pid: Int32?) throws {
     guard let pid else { return nil }
     let figures =

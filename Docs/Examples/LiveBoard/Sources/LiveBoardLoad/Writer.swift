@@ -3,7 +3,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 
-/// Edits a card of its own, one edit after the other, and remembers which were acknowledged.
+/// Edits a card of its own, one edit after the other, and counts missing acknowledged edits.
 struct Writer: Sendable {
   struct Board: Decodable {
     struct Column: Decodable {
@@ -31,7 +31,7 @@ struct Writer: Sendable {
   struct Report: Sendable {
     var times: [Duration] = []
     var failures = 0
-    /// Acknowledged, and not there.
+    /// Acknowledged edits that are missing.
     var missing = 0
     var version = 0
   }
@@ -40,7 +40,7 @@ struct Writer: Sendable {
   let servers: [String]
   let client: HTTPClient
 
-  /// - Parameter pause: From the beginning of an edit to that of the next, at least.
+  /// - Parameter pause: The minimum time from the beginning of one edit to the next.
   func run(until end: ContinuousClock.Instant, pause: Duration?) async throws -> Report {
     var (report, server, last) = (Report(), number, 0)
     let card = try await send("POST", "/boards/1/cards", "{\"text\": \"0\"}", to: server).card ?? 0
@@ -53,14 +53,14 @@ struct Writer: Sendable {
         report.times.append(start.duration(to: .now))
         (last, report.version) = (edit, max(report.version, answer.board.version))
       } catch {
-        // It is not known whether it was saved. The next one goes to another server.
+        // The outcome is unknown. The next edit goes to another server.
         report.failures += 1
         server += 1
         try await Task.sleep(for: .milliseconds(50))
       }
       if let pause { try await Task.sleep(until: start + pause, clock: .continuous) }
     }
-    // What was not acknowledged may be there, too; so no less than the last one that was.
+    // Later edits without acknowledgement may be present too, so compare with the last acknowledged one.
     let answer = try await persistently(from: &server) {
       try await send("GET", "/boards/1", nil, to: $0, as: Board.self)
     }
@@ -72,7 +72,7 @@ struct Writer: Sendable {
     return report
   }
 
-  /// At one server after the other.
+  /// Tries one server after the other.
   private func persistently<Value>(from server: inout Int, _ body: (Int) async throws -> Value) async throws -> Value {
     for _ in 0..<100 {
       do { return try await body(server) } catch {

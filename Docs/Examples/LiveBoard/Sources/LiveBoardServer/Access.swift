@@ -2,12 +2,11 @@ import Foundation
 import HTTPTypes
 import Hummingbird
 
-/// Who may ask for what: the same for every route.
+/// Access control, the same for every route.
 ///
-/// Without a token the server answers on loopback only, and only to who names it by a loopback address, so that no
-/// website reaches it by a name of its own. With one, each request has to bring it, in `Authorization: Bearer`, or in
-/// the cookie that `/?token=…` sets. What changes something has to come from the server's own page, if from a page at
-/// all, and has to be JSON.
+/// Without a token, the server answers on loopback only, and only if `Host` is a loopback address, so that no website
+/// reaches it through DNS. With a token, each request needs it: in `Authorization: Bearer`, or in the cookie that
+/// `/?token=…` sets. A request that changes something must be JSON and must not come from another origin.
 struct Access<Context: RequestContext>: RouterMiddleware {
   let token: String?
 
@@ -45,7 +44,7 @@ struct Access<Context: RequestContext>: RouterMiddleware {
     return response
   }
 
-  /// Who watches whether the server lives has no token.
+  /// Health checks need no token.
   private static func isOpen(_ path: String) -> Bool { path == "/health" || path == "/ready" }
 
   static func isLoopback(_ host: String) -> Bool {
@@ -77,7 +76,7 @@ struct Access<Context: RequestContext>: RouterMiddleware {
 }
 
 extension String {
-  /// In the same time, wherever the first difference is.
+  /// Compares in constant time, wherever the first difference is.
   fileprivate func isSame(as other: String) -> Bool {
     let (one, other) = (Array(utf8), Array(other.utf8))
     guard one.count == other.count else { return false }
@@ -86,6 +85,6 @@ extension String {
 }
 
 extension HTTPField.Name {
-  /// The first one is no field, but the request's authority.
+  /// The first `Host` is the request's authority and no header field.
   fileprivate static let secondHost = HTTPField.Name("Host")!
 }

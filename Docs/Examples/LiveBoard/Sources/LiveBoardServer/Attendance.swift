@@ -1,15 +1,16 @@
 import Puredux
 
-/// Who is here, on every board and at every server: one tree, which servers that share the boards share, too.
+/// Presence: the people on every board and at every server. Servers that share the boards share this tree as well.
 ///
-/// Each server says who is here at it, and beats. Reducers know no time, as they run wherever the log is read; so a
-/// server is gone when another has beaten `patience` times since it was heard of, and everybody agrees on that.
+/// Each server reports its people and sends heartbeats. Reducers have no clock, because they run on every replica. So a
+/// server counts as gone when another server has sent `patience` heartbeats since its last message; all replicas agree
+/// on that.
 struct Attendance: Codable, Sendable {
   static let shownLimit = 50
   static let patience = 4
   static let interval = Duration.seconds(1)
 
-  /// As the page gets it.
+  /// The people, as the page receives them.
   struct People: Codable, Sendable, Equatable {
     var here: [String] = []
     var count = 0
@@ -28,7 +29,7 @@ struct Attendance: Codable, Sendable {
     case left(server: String)
   }
 
-  /// On one board: at all servers, and at one of them.
+  /// The people on one board: at all servers, and at one server.
   struct Part: Sendable, Equatable {
     var all = People()
     var own = People()
@@ -36,7 +37,7 @@ struct Attendance: Codable, Sendable {
 
   private struct Server: Codable {
     var boards: [Int: People] = [:]
-    /// How often each of the others has beaten since this one was heard of.
+    /// The heartbeats of each other server since this server's last message.
     var silence: [String: Int] = [:]
   }
 
@@ -68,7 +69,7 @@ struct Attendance: Codable, Sendable {
     }
   }
 
-  /// Beats as long as anybody is here at this server.
+  /// Sends heartbeats while anybody is present at this server.
   static func beating(of server: String) -> Interceptor<Attendance, Action> {
     .effects(
       ofState: .while({ $0.hasPeople(at: server) }) {

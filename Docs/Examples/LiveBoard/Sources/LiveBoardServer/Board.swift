@@ -1,25 +1,24 @@
 import Puredux
 
-/// What a person can do to a board. It is kept in the board's log, as JSON.
+/// An edit of a board. It is stored in the board's log, as JSON.
 public enum Edit: Codable, Sendable, Equatable {
-  /// Without a column, to the first one. With the key of a card that was added not long ago it is a repetition, by who
-  /// does not know whether that was saved, and adds nothing.
+  /// The default is the first column. If a recently added card has the same key, the edit is a retry and adds nothing.
   case addCard(text: String, column: String?, key: String? = nil, kind: Board.Kind? = nil, author: String? = nil)
   case editCard(card: Int, text: String)
   case setKind(card: Int, kind: Board.Kind)
-  /// Without a position, to the end.
+  /// The default position is the end.
   case moveCard(card: Int, column: String, position: Int?)
   case deleteCard(card: Int)
-  /// What made this version, back; if that was an undo, it is done again.
+  /// Reverts the change that made this version. Reverting an undo redoes the edit.
   case undo(version: Int)
-  /// Takes a name out of all cards, and out of what was before.
+  /// Erases a name from all cards and from the history.
   case erase(author: String)
-  /// The log has been erased behind so many erasures.
+  /// The log has been erased up to this number of erasures.
   case erased(count: Int)
-  /// An edit, with who asked for it, and when.
+  /// An edit with its author and time.
   indirect case signed(Edit, by: String, at: WallTime)
 
-  /// Who is named in it.
+  /// The names that the edit contains.
   var names: [String] {
     switch self {
     case .addCard(_, _, _, _, let author): author.map { [$0] } ?? []
@@ -29,8 +28,7 @@ public enum Edit: Codable, Sendable, Equatable {
   }
 }
 
-/// One board. What changes it makes a new version of it; what it refuses changes nothing, and neither does moving a
-/// card to where it is.
+/// One board. An effective edit makes a new version. A refused edit, and a move to the same place, change nothing.
 public struct Board: Codable, Sendable, Equatable {
   public static let cardLimit = 1000
 
@@ -43,11 +41,11 @@ public struct Board: Codable, Sendable, Equatable {
     public let id: Int
     public var text: String
     public var kind: Kind?
-    /// Who added it, if that was said.
+    /// The person who added the card, if known.
     public var author: String?
   }
 
-  /// What else there can be to a card. Those of the first version have nothing.
+  /// The kind of a card. Cards of the first version have none.
   public enum Kind: Codable, Sendable, Equatable {
     case task
     case note(colour: Colour)
@@ -57,7 +55,7 @@ public struct Board: Codable, Sendable, Equatable {
     case yellow, green, blue
   }
 
-  /// Where a card is, and what it says.
+  /// The position and contents of a card.
   public struct Place: Codable, Sendable, Equatable {
     public var column: Int
     public var position: Int
@@ -72,18 +70,18 @@ public struct Board: Codable, Sendable, Equatable {
     }
   }
 
-  /// What made a version: every edit puts one card somewhere, or takes it away. So it can be undone, shown to who has
-  /// the version before, and gone back beyond, all in the same way.
+  /// The change that made a version: every edit places or removes a single card. So undo, incremental updates and past
+  /// versions all work the same way.
   public struct Change: Codable, Sendable, Equatable {
     public let version: Int
     public let card: Int
-    /// None where the card was not there before.
+    /// Nil if the change added the card.
     public let before: Place?
-    /// None where it is not there any more.
+    /// Nil if the change removed the card.
     public let after: Place?
-    /// Of what was added with one.
+    /// The key of an added card, if it had one.
     public var key: String?
-    /// Who asked for it and when, where that was said.
+    /// The author and time of the edit, if known.
     public var by: String?
     public var at: WallTime?
 
@@ -98,17 +96,17 @@ public struct Board: Codable, Sendable, Equatable {
       for number in [version, card] { hash.combine(number) }
       for place in [before, after] { hash.combine(place) }
       hash.combine(key ?? "")
-      // Not where there is none: servers that know of none have to come to the same.
+      // Only if present: older servers without these fields must compute the same hash.
       if let by { hash.combine(by) }
       if let at { hash.combine(Int(at.since1970.components.seconds)) }
       return hash.value
     }
   }
 
-  /// What a list of boards says of one. It is kept beside the board's log, by any version of the server: what is added
-  /// to it has to be optional.
+  /// The entry of a board in the list of boards. It is stored beside the board's log, by any version of the server, so
+  /// every added member must be optional.
   public struct Summary: Codable, Sendable, Equatable {
-    /// How many cards are there.
+    /// The number of cards.
     public let cards: Int
     public let version: Int
   }
@@ -118,7 +116,8 @@ public struct Board: Codable, Sendable, Equatable {
   public private(set) var version = 1
   public private(set) var columns = ["To do", "Doing", "Done"].map { Column(name: $0) }
   private var cardCount = 0
-  /// The sum of a hash of each card, in which its column and the card above it are: so an edit costs a few of them.
+  /// The sum of the cards' hashes. The hash of a card includes its column and the card above it, so an edit changes
+  /// only a few hashes.
   private var cardsHash: UInt64 = 0
 
   private enum CodingKeys: CodingKey { case id, title, version, columns, cardCount }
@@ -138,7 +137,7 @@ public struct Board: Codable, Sendable, Equatable {
     for column in columns.indices { cardsHash &+= hash(of: columns[column].cards.indices, in: column) }
   }
 
-  /// Another one for each other board, whatever led to it.
+  /// Differs between different boards; equal boards have equal fingerprints, whatever their edits.
   var fingerprint: UInt64 {
     var hash = StableHash()
     for number in [id, version, cardCount, Int(truncatingIfNeeded: cardsHash)] { hash.combine(number) }
@@ -148,9 +147,9 @@ public struct Board: Codable, Sendable, Equatable {
 
   var summary: Summary { Summary(cards: columns.reduce(0) { $0 + $1.cards.count }, version: version) }
 
-  /// Returns the card that the edit is about, and what has changed, if anything.
+  /// Returns the affected card, and the change, if any.
   ///
-  /// - Parameter changes: What can be undone.
+  /// - Parameter changes: The changes that can be undone.
   mutating func apply(_ edit: Edit, changes: [Change]) throws(Refusal) -> (card: Int, change: Change?) {
     switch edit {
     case .addCard(let text, let name, let key, let kind, let author):
@@ -179,7 +178,7 @@ public struct Board: Codable, Sendable, Equatable {
       _ = try existingPlace(of: card)
       return (card, try put(card, at: nil))
     case .undo(let version):
-      // Not where somebody has changed the same card since; the other cards may have moved it.
+      // Refused if the same card has changed since. Moves of other cards do not matter.
       guard let change = changes.last(where: { $0.version == version }),
         !changes.contains(where: { $0.version > version && $0.card == change.card })
       else { throw .changedSince }
@@ -194,7 +193,7 @@ public struct Board: Codable, Sendable, Equatable {
     }
   }
 
-  /// Takes a name out of the cards. Each of them makes a version, by which who follows the board gets it.
+  /// Erases a name from the cards. Each changed card makes a version, so that subscribers receive it.
   mutating func erase(_ author: String) -> [Change] {
     columns.flatMap(\.cards).filter { $0.author == author }.compactMap { card in
       guard let place = place(of: card.id)?.without(author) else { return nil }
@@ -204,7 +203,7 @@ public struct Board: Codable, Sendable, Equatable {
     }
   }
 
-  /// The board as it was before some changes, which have to be the last ones, up to what it is now.
+  /// The board before some changes. These must be the last changes.
   func before(_ changes: some BidirectionalCollection<Change>) -> Board {
     var board = self
     for change in changes.reversed() {
@@ -224,7 +223,7 @@ public struct Board: Codable, Sendable, Equatable {
     return Change(version: version, card: card, before: before, after: after)
   }
 
-  /// Takes a card away, and puts it where it belongs, or as near to that as there are cards.
+  /// Removes a card and inserts it at its place, or as near to it as possible.
   private mutating func set(_ card: Int, to place: Place?) {
     if let old = self.place(of: card) { replace(old.position..<old.position + 1, of: old.column, by: []) }
     guard let place else { return }
@@ -234,7 +233,7 @@ public struct Board: Codable, Sendable, Equatable {
   }
 
   private mutating func replace(_ old: Range<Int>, of column: Int, by cards: [Card]) {
-    // The card below them gets another one above it.
+    // Includes the card below, whose upper neighbour changes.
     func range(_ count: Int) -> Range<Int> {
       old.lowerBound..<min(old.lowerBound + count + 1, columns[column].cards.count)
     }
@@ -256,7 +255,7 @@ public struct Board: Codable, Sendable, Equatable {
     }
   }
 
-  /// The first column where no name is given.
+  /// Returns the first column if there is no name.
   private func index(of name: String?) throws(Refusal) -> Int {
     guard let name else { return 0 }
     guard let index = columns.firstIndex(where: { $0.name == name }) else { throw .unknownColumn(name) }

@@ -1,14 +1,14 @@
 import Puredux
 import PureduxLog
 
-/// The boards that there are: a tree of its own, beside those of the boards.
+/// The list of boards, in a tree of its own.
 struct BoardList: Codable, Sendable {
   static let limit = 10_000
   static let full: RejectionReason = "There are too many boards."
 
   enum Action: Sendable, Equatable {
     case add(title: String)
-    /// For good: its id is not used again.
+    /// The id is never reused.
     case delete(board: Int)
   }
 
@@ -21,8 +21,7 @@ struct BoardList: Codable, Sendable {
     let id: Int
   }
 
-  /// By their ids, from 1 on; null of those that were deleted. The first one is there on every server before anything
-  /// has happened.
+  /// The titles by board id, from 1 on; nil for deleted boards. The first board exists on every server from the start.
   private var titles: [String?] = ["First board"]
 
   mutating func reduce(_ action: Action) {
@@ -34,7 +33,7 @@ struct BoardList: Codable, Sendable {
 
   func title(of id: Int) -> String? { id > 0 && id <= titles.count ? titles[id - 1] : nil }
 
-  /// The id of the board that was added last.
+  /// The id of the newest board.
   var newest: Int { titles.count }
   var count: Int { titles.count { $0 != nil } }
   var isFull: Bool { count >= Self.limit }
@@ -45,7 +44,7 @@ struct BoardList: Codable, Sendable {
 
   var deleted: [Deleted] { titles.indices.filter { titles[$0] == nil }.map { Deleted(id: $0 + 1) } }
 
-  /// What is wrong in any case is not stored.
+  /// Rejects invalid actions before they are stored.
   static func admission(writing schema: UInt32) -> Middleware<BoardList, Action> {
     .admission { action, context, next in
       if action.schema > schema { return context.reject(RejectionReason(Board.Refusal.notYet.description)) }
@@ -59,14 +58,14 @@ struct BoardList: Codable, Sendable {
     }
   }
 
-  /// A full list takes no board, and a refused board is not stored. If two boards take the last place at the same time,
-  /// the commit lets one of them pass, the same one on every replica.
+  /// Rejects boards when the list is full, before they are stored. If two boards compete for the last place, the commit
+  /// admits one of them, the same one on every replica.
   static let guarding = Middleware<BoardList, Action>.guarding(atAdmission: true) { action, list in
     if case .add = action, list.isFull { full } else { nil }
   }
 
-  /// Removes what there is of a deleted board, on each server, when it is deleted and when the server starts: the
-  /// process may have died meanwhile, or a server that lags may have begun the board's tree anew.
+  /// Removes the stored data of deleted boards, on each server, after a deletion and at the start. A process may have
+  /// died before its removal, or a lagging server may have recreated the board's tree.
   static func removing(from logs: any LogDirectory, _ health: Health) -> StateEffect<BoardList, Action> {
     .forEach({ $0.deleted }) { board in
       let key = Boards.key(of: board.id)
@@ -87,7 +86,7 @@ extension BoardList.Action: Codable {
   private enum CodingKeys: CodingKey { case delete }
 
   init(from decoder: any Decoder) throws {
-    // The first version had nothing but titles.
+    // In the first version an action is a bare title.
     if let title = try? decoder.singleValueContainer().decode(String.self) {
       self = .add(title: title)
     } else {

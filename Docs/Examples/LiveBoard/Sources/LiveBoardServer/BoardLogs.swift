@@ -8,22 +8,22 @@ import PureduxLog
   import PureduxPostgreSQL
 #endif
 
-/// Where the logs of the boards are.
+/// The location of the boards' logs.
 public enum BoardLogs: Sendable, Equatable {
-  /// In a directory of this machine, for one server.
+  /// A local directory, for one server.
   case directory(String)
-  /// On a cluster, for as many servers as there are: `nats://…`, one address for each of its own.
+  /// A NATS cluster, for any number of servers: the addresses `nats://…` of its brokers.
   case cluster([String])
-  /// In a database, for as many servers as there are: `postgresql://…`.
+  /// A PostgreSQL database, for any number of servers: `postgresql://…`.
   case database(String)
 
-  /// Where several servers find them: a database's connection string, or a cluster's addresses with commas between.
+  /// Parses a database's connection string, or the comma-separated addresses of a cluster.
   public init(shared text: String) {
     let isDatabase = ["postgresql://", "postgres://"].contains { text.hasPrefix($0) }
     self = isDatabase ? .database(text) : .cluster(text.split(separator: ",").map(String.init))
   }
 
-  /// Whether other servers may follow the same.
+  /// Whether other servers can follow the same logs.
   var isShared: Bool {
     switch self {
     case .directory: false
@@ -31,7 +31,7 @@ public enum BoardLogs: Sendable, Equatable {
     }
   }
 
-  /// - Parameter openFiles: How many files may be kept open.
+  /// - Parameter openFiles: The maximum number of open files.
   func open(openFiles: Int, logger: Logger) async throws -> any LogDirectory {
     switch self {
     case .directory(let path):
@@ -45,7 +45,7 @@ public enum BoardLogs: Sendable, Equatable {
         var options = NATSLog.Options()
         options.stream = "liveboard"
         options.replicas = min(servers.count, 3)
-        // The brokers may just be starting, and have no leader yet.
+        // The brokers may still be starting, without a leader.
         options.connectLimit = .seconds(60)
         return try await NATSLog(servers: servers, options: options)
       #else
@@ -55,7 +55,7 @@ public enum BoardLogs: Sendable, Equatable {
       #if PostgreSQL
         var options = PostgreSQLLog.Options()
         options.schema = "liveboard"
-        // The server may just be starting.
+        // The server may still be starting.
         options.connectLimit = .seconds(60)
         return try await PostgreSQLLog(connection, options: options)
       #else

@@ -3,41 +3,41 @@ import Puredux
 import PureduxLog
 import PureduxLogging
 
-/// A store for each board that is in use, whose order is that of the board's log, and the list of all of them.
+/// The stores of the boards in use, each following the board's log, and the list of all boards.
 final class Boards: Sendable {
   struct Unknown: Error {
     let id: String
   }
 
-  /// The trees that have a log, if others share it.
+  /// The trees with a log, which other servers may share.
   struct Trees: Sendable {
-    /// This server's name among those that share them: another one in each run.
+    /// The name of this server, different in each run.
     let server: String
     let list: RootStore<BoardList, BoardList.Action>
     let rooms: StoreDirectory<Int, Room, Edit>
-    /// One, which is open while anybody is here.
+    /// A directory with a single store, open while anybody is present.
     let attendance: StoreDirectory<String, Attendance, Attendance.Action>
   }
 
-  /// What the list says of a board.
+  /// The entry of a board in the list.
   struct Listed: Codable, Sendable, Equatable {
     let id: Int
     let title: String
-    /// None where nothing has been edited, and where it is not known.
+    /// Nil for a board without edits, and if unknown.
     var cards: Int?
     var version: Int?
   }
 
   static let attendanceKey = "attendance"
-  /// How many boards are kept in memory that nobody needs.
+  /// The number of unused boards that stay in memory.
   static let keptLimit = 1000
   static let erasuresAtATime = 32
 
   let trees: Trees
-  /// What goes to the event streams of each board that has any.
+  /// The data for the event streams of each board.
   let halls: StoreDirectory<Int, Hall, Hall.Action>
   let health: Health
-  /// Three quarters of the connections: the rest is for other requests.
+  /// Three quarters of the connections. The rest is for other requests.
   let streamLimit: Int
   let writtenSchema: UInt32
   private let isShared: Bool
@@ -53,7 +53,7 @@ final class Boards: Sendable {
     var (options, storeOptions) = (LogOptions(), StoreOptions())
     options.log(to: logger)
     storeOptions.log(to: logger)
-    // A person does not wait longer.
+    // People do not wait longer.
     (options.sendLimit, options.openingLimit) = (.seconds(5), .seconds(5))
     var patient = options
     patient.openingLimit = .seconds(60)
@@ -76,13 +76,13 @@ final class Boards: Sendable {
           onPhase: { health.entered($0, by: Self.key(of: id)) }),
         middleware: [Room.admission(writing: server.writtenSchema)]
       ) { $0.reduce($1) }
-      // What was deleted meanwhile does not begin anew.
+      // A board that was deleted meanwhile must not be recreated.
       guard await list.committed().title(of: id) != nil else { throw Unknown(id: "\(id)") }
       return room
     }
     let name = "\(UInt64.random(in: 0...UInt64.max))"
     let beating = Attendance.beating(of: name)
-    // Nobody asks who was here.
+    // The history of presence is worthless.
     var brief = options
     (brief.snapshotBytes, brief.truncatesBehindSnapshots, brief.endingLimit) = (64 << 10, true, .seconds(1))
     let attendance = StoreDirectory<String, Attendance, Attendance.Action>(idleLimit: .seconds(60)) {
@@ -117,9 +117,9 @@ final class Boards: Sendable {
   static let keyPrefix = "boards/"
   static func key(of board: Int) -> String { "\(keyPrefix)\(board)" }
 
-  /// All boards, none of which is opened for that. What was edited in the last second (`LogOptions.summaryInterval`)
-  /// may not be in their figures; nor, until somebody opens the board, what was edited right before a server
-  /// crashed, or by the first version, which kept none.
+  /// Lists all boards without opening one. The figures may lack edits of the last second
+  /// (`LogOptions.summaryInterval`). Until the board is opened again, they also lack edits right before a crash, and
+  /// all edits by the first version, which wrote no summaries.
   func listed() async -> [Listed] {
     var summaries: [String: Board.Summary] = [:]
     do {
@@ -127,7 +127,7 @@ final class Boards: Sendable {
         summaries[summary.key] = summary.value
       }
     } catch {
-      // Where the logs are away, boards are listed all the same.
+      // If the logs are unavailable, boards are listed without figures.
     }
     return await list.committed().items.map { item in
       let summary = summaries[Self.key(of: item.id)]
@@ -135,7 +135,7 @@ final class Boards: Sendable {
     }
   }
 
-  /// Deletes a board. Returns when nothing is left of it.
+  /// Deletes a board. Returns when all its data is removed.
   func delete(_ id: Int) async throws {
     do {
       try await list.send(.delete(board: id))
@@ -143,23 +143,23 @@ final class Boards: Sendable {
       guard await list.committed().title(of: id) != nil else { throw Unknown(id: "\(id)") }
       throw StoreError.rejected(reason: reason)
     }
-    // Each server does that, but nobody waits for it there.
+    // Each server removes it in the background; this call waits.
     try await logs.remove(Self.key(of: id))
-    // The title. Not where a server that lags would have to start anew for it.
+    // Erases the title too, but not if a lagging server would have to reopen the list because of it.
     if !isShared { try await list.eraseLog() }
   }
 
-  /// Takes a person's name out of all boards, and out of what is stored of them. Where it throws, or the process dies
-  /// meanwhile, some of that may be left: it is to be called once more.
+  /// Erases a person's name from all boards and all stored data. If it throws, or the process dies meanwhile, some data
+  /// may remain: call it again.
   ///
-  /// Each board is opened. Their summaries could say which of them need not be, but are a cache, which may be of the
-  /// past: what is missed by them would stay stored, and nobody would be told.
+  /// Opens every board. Summaries could name the affected boards, but they are a cache and may be stale. A missed name
+  /// would stay stored without notice.
   func erase(_ name: String) async throws {
     let boards = await list.committed().items
     try await withThrowingTaskGroup { group in
       if isShared { group.addTask { try await self.eraseAttendance() } }
       for (index, board) in boards.enumerated() {
-        // On a cluster each one takes seconds.
+        // On a cluster, each erasure takes seconds.
         if index >= Self.erasuresAtATime { try await group.next() }
         group.addTask { try await self.erase(name, from: board.id) }
       }
@@ -177,11 +177,11 @@ final class Boards: Sendable {
         try await room.send(.erased(count: count))
       }
     } catch is Unknown {
-      // It has been deleted meanwhile.
+      // The board was deleted meanwhile.
     }
   }
 
-  /// Servers that share the boards have told each other who was here.
+  /// Erases the presence messages that servers have exchanged.
   private func eraseAttendance() async throws {
     try await trees.attendance.withStore(Self.attendanceKey) { store in
       // An empty log cannot be erased.
@@ -190,7 +190,7 @@ final class Boards: Sendable {
     }
   }
 
-  /// Returns when what was accepted is saved, or after the log's `endingLimit`.
+  /// Returns when all accepted edits are saved, or after the log's `endingLimit`.
   func shutdown() async {
     await halls.shutdown()
     async let left: Void = leave()
@@ -201,7 +201,7 @@ final class Boards: Sendable {
 
   private func leave() async {
     if await trees.attendance.keys.contains(Self.attendanceKey) {
-      // Where that is not possible, the others find out.
+      // If this fails, the other servers notice the missing heartbeats.
       try? await trees.attendance.withStore(Self.attendanceKey) { try await $0.send(.left(server: trees.server)) }
     }
     await trees.attendance.shutdown()
@@ -209,7 +209,8 @@ final class Boards: Sendable {
 }
 
 extension RootStore {
-  /// What is committed here. Unlike `state`, it does not wait for what has been accepted and is not in the log yet.
+  /// The committed state of this replica. Unlike `state`, this does not wait for accepted actions that are not in the
+  /// log yet.
   func committed() async -> State {
     let states: StateSequence<State> = states(bufferingPolicy: .bufferingNewest(1))
     for await state in states { return state }

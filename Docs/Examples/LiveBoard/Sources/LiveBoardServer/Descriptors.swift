@@ -1,30 +1,30 @@
 import Foundation
 import NIOCore
 
-/// Whose the process's file descriptors are. A process must not run out of them: libdispatch ends it when it gets none.
+/// Divides the process's file descriptors. A process must not run out of them: libdispatch would end it.
 struct Descriptors {
-  /// One for each connection, that of an event stream included.
+  /// One descriptor for each connection, including event streams.
   let connections: Int
-  /// The files that the log keeps open: two for each of the boards that were edited last. There may be any number of
-  /// boards; the files of the others are opened again with their next edit.
+  /// The log's open files: two for each of the most recently edited boards. Any number of boards can exist; the files
+  /// of the other boards are reopened for their next edit.
   let files: Int
 
-  /// Three for each event loop, and what the process, its listening socket and the log's directory have.
+  /// Three for each event loop, plus those of the process, its listening socket and the log's directory.
   private static let own = 16 + 3 * System.coreCount
-  /// What the log has open for a moment, on 17 threads.
+  /// Files that the log opens for a moment, on 17 threads.
   private static let moment = 4 * 17
 
-  /// Nobody's: the log opens nothing where only so many are left, and the system's libraries need some.
+  /// A reserve: the system's libraries need some, and the log opens no file when only this many are left.
   private static func spare(of limit: Int) -> Int { min(64, limit / 4) }
 
-  /// Of what the others leave, connections have three quarters, and files one.
+  /// Of the remaining descriptors, connections get three quarters and files one quarter.
   init(limit: Int, connections wanted: Int) {
     let rest = max(0, limit - Self.spare(of: limit) - Self.own - Self.moment)
     files = rest / 4
     connections = min(wanted, rest - files)
   }
 
-  /// Raises the process's limit as far as it has to be and may be.
+  /// Raises the process's limit as far as necessary and allowed.
   static func raised(for wanted: Int) -> Descriptors {
     let wanted = min(max(wanted, 0), 1 << 20)
     var limit = rlimit()

@@ -4,18 +4,19 @@ import NIOCore
 import Puredux
 import ServiceLifecycle
 
-/// A board's event stream: its versions and who is here, as server-sent events.
+/// A board's event stream: versions and presence, as server-sent events.
 ///
-/// Who has a version gets what has changed since, in one event for each version, or the whole board where that is too
-/// much. A reader that reads nothing costs one state, however long it takes.
+/// A client with an earlier version receives one event for each later change, or the whole board if there are too many.
+/// A stalled client costs one state, for any length of time.
 struct EventStream: Sendable {
   let hall: StoreHandle<Hall, Hall.Action>
   let name: String
-  /// The id of the last event that the client has seen.
+  /// The id of the last event that the client received.
   let seen: String?
   let place: StreamPlace
 
-  /// - Parameter loop: The connection's: from there a write is a call, and from elsewhere a task for it.
+  /// - Parameter loop: The connection's event loop: a write from there is a plain call, a write from elsewhere costs a
+  ///   task.
   func write(to writer: inout some ResponseBodyWriter, on loop: any EventLoop) async throws {
     try await withTaskExecutorPreference(LoopExecutor(loop)) { try await write(to: &writer) }
   }
@@ -24,7 +25,7 @@ struct EventStream: Sendable {
     let states: StateSequence<Hall> = hall.store.states(bufferingPolicy: .bufferingNewest(1))
     hall.store.dispatch(.join(place.number, name: name))
     defer { hall.store.dispatch(.leave(place.number)) }
-    // A browser tries again after that long, in milliseconds.
+    // The browser's reconnection delay, in milliseconds.
     try await writer.write(ByteBuffer(string: "retry: 1000\n\n"))
     var (version, here, beats) = (nil as Int?, 0, 0)
     for await state in states {
@@ -35,30 +36,29 @@ struct EventStream: Sendable {
       if state.here.count != here { messages.append(state.here.message) }
       if state.beats != beats { messages.append(Hall.beat) }
       (version, here, beats) = (board.version, state.here.count, state.beats)
-      // One after the other, as putting them together would copy the board for each stream.
+      // Separate writes, because joining the messages would copy the board for each stream.
       for message in messages where message.readableBytes > 0 { try await writer.write(message) }
     }
   }
 }
 
-/// A place among the event streams that are possible at a time, taken for as long as the object lives.
+/// One of the limited number of event streams, held for the lifetime of the object.
 final class StreamPlace: Sendable {
-  /// Another one for each stream.
+  /// Unique for each stream.
   let number: Int
   private let health: Health
 
-  /// - Returns: nil where all places are taken.
+  /// - Returns: nil if all places are taken.
   init?(among limit: Int, of health: Health) {
     self.health = health
     number = health.streamCount.wrappingAdd(1, ordering: .relaxed).newValue
-    // `deinit` runs here, too, and gives the place back.
+    // `deinit` runs here as well and returns the place.
     if health.streams.wrappingAdd(1, ordering: .relaxed).newValue > limit { return nil }
   }
 
   deinit { health.streams.subtract(1, ordering: .relaxed) }
 }
 
-/// Runs tasks on an event loop.
 final class LoopExecutor: TaskExecutor {
   private let loop: any EventLoop
 
@@ -70,7 +70,7 @@ final class LoopExecutor: TaskExecutor {
   }
 }
 
-/// Ends the event streams when the server is asked to terminate: those of a store end with it.
+/// Ends the event streams on graceful shutdown: they end with their stores.
 struct EndsStreams: Service {
   let boards: Boards
 
@@ -85,7 +85,7 @@ extension ByteBuffer {
   static func event(_ name: String, id: String? = nil, _ value: some Encodable) -> ByteBuffer {
     let encoder = JSONEncoder()
     encoder.outputFormatting = .sortedKeys
-    // The encoder breaks no lines, and what it is given here has nothing that it could not encode.
+    // The encoder adds no line breaks, and all values can be encoded.
     let data = (try? encoder.encode(value)) ?? Data("null".utf8)
     var buffer = ByteBuffer()
     if let id { buffer.writeString("id: \(id)\n") }

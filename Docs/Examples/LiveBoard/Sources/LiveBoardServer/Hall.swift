@@ -3,8 +3,8 @@ import NIOCore
 import Puredux
 import Synchronization
 
-/// What goes to the event streams of a board: a store in memory for all of them, which follows the board's store and
-/// who is here while it has any. What each of them gets is encoded once.
+/// The data for a board's event streams: an in-memory store that all streams share. While it has streams, it follows
+/// the board's store and the presence. Each message is encoded once.
 struct Hall: Sendable {
   static let changeLimit = 32
   static let beat = ByteBuffer(string: "event: beat\ndata: 1\n\n")
@@ -12,28 +12,29 @@ struct Hall: Sendable {
   enum Action: Sendable {
     case join(Int, name: String)
     case leave(Int)
-    /// What was sent is not sent again after a name was erased from it.
+    /// Events with an erased name are not sent again.
     case board(Board, [Board.Change], erasures: Int = 0)
     case attendance(Attendance.Part)
-    /// The board is, for good.
+    /// The board is deleted for good.
     case deleted
-    /// Other servers are told who is here at this one.
+    /// Reports the people at this server to the other servers.
     case tell
     case beat
   }
 
-  /// Names the run of the server. Event ids begin with it, as the next run may have other boards: those of a backup.
+  /// Identifies the run of the server. Event ids begin with it, because the boards of the next run may differ: they may
+  /// come from a backup.
   let epoch: String
   private(set) var board: EncodedBoard?
-  /// The last changes of the board, the oldest first, one for each version.
+  /// The last changes of the board, oldest first, one for each version.
   private var changes: [ByteBuffer] = []
   private var erasures = 0
-  /// Who is here, and how often that has changed.
+  /// The message with the people present, and the number of its changes.
   private(set) var here = (count: 0, message: ByteBuffer())
   private(set) var beats = 0
   private(set) var isDeleted = false
   private var names: [Int: String] = [:]
-  /// What has been told of this one.
+  /// The people at this server, as last reported.
   private var told = Attendance.People()
 
   init(epoch: String) { self.epoch = epoch }
@@ -44,13 +45,13 @@ struct Hall: Sendable {
 
   private func eventID(_ version: Int) -> String { "\(epoch)-\(version)" }
 
-  /// The version in an event's id; nil for an event of another run.
+  /// The version in an event id; nil for an event of another run.
   func version(ofEvent id: String) -> Int? {
     let parts = id.split(separator: "-")
     return parts.count == 2 && parts[0] == epoch ? Int(parts[1]) : nil
   }
 
-  /// What a stream needs that has a version: the changes since, or the board.
+  /// The message for a stream with a version: the later changes, or the board.
   func news(since version: Int) -> ByteBuffer {
     guard let board else { return ByteBuffer() }
     guard version > 0, version <= board.version, board.version - version <= changes.count else { return board.message }
@@ -67,7 +68,7 @@ struct Hall: Sendable {
       guard isOpen else { return }
       if newestErasures != erasures { (changes, erasures) = ([], newestErasures) }
       let version = board?.version ?? newest.version
-      // Those in between are not there where this was behind by more than it is given, or ahead.
+      // The earlier changes are unusable if this store lagged by more than the given changes, or was ahead.
       if newest.version < version || newest.version - version > newestChanges.count { changes = [] }
       changes += newestChanges.filter { $0.version > version }.map { .event("change", id: eventID($0.version), $0) }
       changes.removeFirst(max(0, changes.count - Self.changeLimit))
@@ -81,7 +82,7 @@ struct Hall: Sendable {
     }
   }
 
-  /// What follows a board for its streams, and tells who has them.
+  /// Follows the board for its streams, and reports the people with streams.
   static func interceptors(
     of id: Int, in boards: Boards.Trees, beatInterval: Duration
   ) -> Interceptor<Hall, Action> {
@@ -89,9 +90,9 @@ struct Hall: Sendable {
     return Interceptor(combining: [
       .effects { action, context in
         switch action {
-        // At most four times a second, as many may come at once.
+        // At most four times a second, because many people may join at once.
         case .join, .leave: return .run { $0(.tell) }.id("due", .throttled(for: .milliseconds(250)))
-        // Others may have taken this server for gone.
+        // The other servers may have dropped this server.
         case .attendance:
           return context.state.isTold ? nil : .run { $0(.tell) }.id("due", .throttled(for: .milliseconds(250)))
         case .tell:
@@ -109,7 +110,7 @@ struct Hall: Sendable {
               let changes = Array(room.changes.suffix(changeLimit))
               dispatch(.board(room.board, changes, erasures: room.erasures))
             }
-            // It was shut down, as its log had stopped: there will be another one.
+            // The store was shut down after its log stopped. A new one will follow.
             throw StoreError.terminated
           }.id("board").retried(.constant(.seconds(1)))
         },
@@ -133,7 +134,7 @@ struct Hall: Sendable {
           }.id("attendance").retried(.constant(.seconds(1)))
         },
         .while(\.isOpen) {
-          // So that proxies keep the connection, and each side notices when the other has gone.
+          // Keeps the connection open in proxies, and lets both sides detect a dead peer.
           .run { dispatch in
             while true {
               try await dispatch.sleep(for: beatInterval)
@@ -145,7 +146,7 @@ struct Hall: Sendable {
   }
 }
 
-/// A board as its event streams get it whole: encoded when the first one needs it, as most need a change only.
+/// A whole board for event streams, encoded on first use, because most streams need only a change.
 final class EncodedBoard: Sendable {
   private let board: Board
   private let eventID: String

@@ -2,10 +2,10 @@ import Puredux
 import PureduxLog
 import Synchronization
 
-/// What a person on duty looks at: which stores do not follow their log, and how much there is to do.
+/// Figures for operators: stores with log problems, and the load.
 final class Health: Sendable {
   private let troubled = Mutex<[String: String]>([:])
-  /// The event streams that are open, and how many there have been.
+  /// The open event streams, and the total number of streams so far.
   let streams = Atomic(0)
   let streamCount = Atomic(0)
   let edits = Atomic(0)
@@ -17,7 +17,7 @@ final class Health: Sendable {
         switch phase {
         case .waiting(.full): "no room"
         case .waiting(.unavailable): "away"
-        case .waiting(.refused): "refuses what waits"
+        case .waiting(.refused): "refuses waiting entries"
         case .stopped(.removed): nil
         case .stopped(let reason): "stopped: \(reason)"
         case .recovering, .following, .ended: nil
@@ -25,9 +25,9 @@ final class Health: Sendable {
     }
   }
 
-  /// - Parameter trouble: What is wrong with a tree; nil, if nothing is any more.
+  /// - Parameter trouble: The problem of a tree; nil if it is solved.
   func note(_ trouble: String?, of store: String) { troubled.withLock { $0[store] = trouble } }
 
-  /// The stores whose log takes nothing for now, and those that have stopped, and why.
+  /// The stores whose log is unavailable, and those that have stopped, with the reason.
   var troubles: [String: String] { troubled.withLock { $0 } }
 }

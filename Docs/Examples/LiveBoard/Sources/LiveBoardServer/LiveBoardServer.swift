@@ -5,26 +5,26 @@ import NIOCore
 import Puredux
 import ServiceLifecycle
 
-/// A shared task board: a tree of stores for each board, with a server around them.
+/// A shared task board: a tree of stores for each board, and an HTTP server.
 public struct LiveBoardServer: Sendable {
   public struct Options: Sendable {
     public var host = "127.0.0.1"
     public var port = 8080
-    /// What keeps the boards.
+    /// The storage of the boards.
     public var logs = BoardLogs.directory("liveboard")
-    /// The schema that is written: an older one as long as servers run, or may have to run again, that read no other.
+    /// The schema for writing: an older one while servers that read no newer schema run, or may have to run again.
     public var writtenSchema: UInt32 = 3
-    /// What each request has to bring. Without it the server listens on loopback only.
+    /// The token that each request needs. Without a token, the server listens on loopback only.
     public var token: String?
-    /// Further connections wait until there is room; event streams have three quarters of them. Where the process has
-    /// too few file descriptors there are fewer.
+    /// The maximum number of connections; further ones wait. Event streams get three quarters of them. The limit is
+    /// lower if the process has too few file descriptors.
     public var connectionLimit = 10_000
-    /// A connection on which nothing is asked, or a request that does not go on, is closed after that long. The page
-    /// waits for longer, so that it gets an answer where its connection had to wait for room.
+    /// An idle connection, or a stalled request, is closed after this time. The page waits longer, so it still gets an
+    /// answer if its connection had to wait.
     public var idleLimit = Duration.seconds(10)
-    /// Each event stream gets a line so often, so that proxies keep the connection.
+    /// The interval of heartbeats on event streams, which keep connections open in proxies.
     public var beatInterval = Duration.seconds(15)
-    /// When the server is asked to terminate, requests in progress have so long.
+    /// The time limit for open requests on graceful shutdown.
     public var shutdownLimit = Duration.seconds(5)
 
     public init() {}
@@ -39,10 +39,10 @@ public struct LiveBoardServer: Sendable {
 
     public var description: String {
       switch self {
-      case .needsToken(let host): "\(host) is no loopback address: a server that others can reach needs a token."
-      case .tooFewDescriptors: "The process may have too few open files: see ulimit -n."
-      case .noCluster(let servers): "\(servers): this server was built without its trait NATS."
-      case .noDatabase: "This server was built without its trait PostgreSQL, and keeps no boards in a database."
+      case .needsToken(let host): "\(host) is not a loopback address: a server that others can reach needs a token."
+      case .tooFewDescriptors: "The limit of open files is too low: see ulimit -n."
+      case .noCluster(let servers): "\(servers): this server was built without the trait NATS."
+      case .noDatabase: "This server was built without the trait PostgreSQL and cannot use a database."
       case .cannotListen(let host, let port, let reason): "Cannot listen on \(host):\(port): \(reason)"
       }
     }
@@ -56,11 +56,11 @@ public struct LiveBoardServer: Sendable {
     self.logger = logger
   }
 
-  /// Runs until the process is asked to terminate: then event streams end, what was accepted is saved, and this
-  /// returns, whatever clients do.
+  /// Runs until SIGTERM or SIGINT. Then event streams end, accepted edits are saved, and the call returns, whatever
+  /// clients do.
   public func run() async throws {
     try await withApplication { application, boards in
-      // They are shut down from the last on.
+      // Services are shut down from the last to the first.
       var configuration = ServiceGroupConfiguration(
         services: [application, EndsStreams(boards: boards)], gracefulShutdownSignals: [.sigterm, .sigint],
         logger: logger)
@@ -73,7 +73,7 @@ public struct LiveBoardServer: Sendable {
     }
   }
 
-  /// Runs a body with the server's application, and saves what was accepted afterwards.
+  /// Runs a body with the server's application, and saves all accepted edits afterwards.
   func withApplication(
     _ body: (Application<RouterResponder<BoardContext>>, Boards) async throws -> Void
   ) async throws {
@@ -90,7 +90,7 @@ public struct LiveBoardServer: Sendable {
     do {
       let count = await boards.list.state.count
       logger.info(
-        "The boards are back.",
+        "The boards are open.",
         metadata: [
           "boards": "\(count)", "connections": "\(descriptors.connections)", "files": "\(descriptors.files)",
         ])
@@ -105,7 +105,7 @@ public struct LiveBoardServer: Sendable {
     if troubles.isEmpty {
       logger.info("Everything is saved.", metadata: ["edits": "\(boards.health.edits.load(ordering: .relaxed))"])
     } else {
-      logger.warning("Some logs took nothing: who waited has been told.", metadata: ["logs": "\(troubles)"])
+      logger.warning("Some logs were unavailable: waiting clients got errors.", metadata: ["logs": "\(troubles)"])
     }
     try result.get()
   }

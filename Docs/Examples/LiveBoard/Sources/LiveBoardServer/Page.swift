@@ -1,5 +1,5 @@
-/// The page at `/`: shows a board live, who is here, and who changed what; and lets a person add, edit, move and delete
-/// cards, by mouse or by keyboard.
+/// The page at `/`: shows a board live, with the people present and the author of each change. People add, edit, move
+/// and delete cards by mouse or keyboard.
 enum Page {
   static let html = #"""
     <!doctype html>

@@ -1,22 +1,22 @@
 extension Page {
-  /// Needs no library. What the policy of `SafeHeaders` forbids, such as styles in attributes, it does not use.
+  /// Needs no library, and uses nothing that the policy of `SafeHeaders` forbids, such as style attributes.
   static let script = #"""
     const query = new URLSearchParams(location.search);
     const board = query.get("board") || "1";
     const root = "/boards/" + encodeURIComponent(board);
     const element = id => document.getElementById(id);
     const name = query.get("name") || localStorage.getItem("name") || "guest " + Math.floor(Math.random() * 1000);
-    // All tabs of a person have one stream.
+    // All tabs of a person share one stream.
     if (!query.get("name")) localStorage.setItem("name", name);
-    // An edit says who asks for it.
+    // Edits carry the person's name.
     const edits = path => root + path + "?name=" + encodeURIComponent(name);
-    // The newest board, one of before while somebody looks at that, and the columns of what is shown.
+    // The newest board, the past version on display, and the columns on display.
     let live = null, past = null, columns = [], looked = 0, asked = 0;
-    // Whether the slider is held, and how many of its places are being looked for.
+    // Whether the slider is being dragged, and the number of past versions being loaded.
     let sliding = false, sought = 0;
 
-    // What the server answers; null where it did not do it. What went wrong with an edit stays on the page until
-    // another succeeds.
+    // Returns the server's response, or null if the request failed. The error stays on the page until another request
+    // succeeds.
     async function ask(method, path, body, key) {
       let problem = "", json = null;
       element("busy").hidden = ++asked === 0;
@@ -28,7 +28,7 @@ extension Page {
         json = await answer.json().catch(() => ({}));
         if (!answer.ok) problem = json.error ? json.error.message : answer.statusText;
       } catch {
-        problem = "The server does not answer. Nothing was changed, as far as is known.";
+        problem = "The server does not answer. A recent edit may not be saved.";
       }
       element("busy").hidden = --asked === 0;
       if (problem || method !== "GET") element("problem").textContent = problem;
@@ -42,7 +42,7 @@ extension Page {
       return node;
     }
 
-    // Where what somebody has typed stands among other words.
+    // Isolates user text from the words around it.
     const quoted = text => make("bdi", "", text);
 
     function look() {
@@ -54,7 +54,7 @@ extension Page {
 
     // MARK: People
 
-    // The same colour in every window.
+    // A name has the same colour in every window.
     function hue(name) {
       let hash = 4085;
       for (const letter of name) hash = Math.imul(hash ^ letter.codePointAt(0), 0x9e3779b1) >>> 0;
@@ -66,7 +66,7 @@ extension Page {
       if (words.length > 1) words.splice(0, words.length, ...[words[0], words.at(-1)].map(word => letters(word)[0]));
       return letters(words.join("") || "?").slice(0, 2).join("").toLocaleUpperCase();
     }
-    // Has a node show whose it is: the style sheet draws the disc.
+    // Marks a node with a person. The style sheet draws the disc.
     function own(node, name) {
       node.dataset.initials = initials(name);
       node.style.setProperty("--hue", hue(name));
@@ -81,7 +81,7 @@ extension Page {
     let attendance = { here: [], count: 0 };
     function showPeople() {
       const { here, count } = attendance, crowd = element("crowd");
-      // Who has two windows is there once.
+      // A person with two windows is shown once.
       const names = [...new Set(here)], most = innerWidth < 740 ? 4 : innerWidth < 1000 ? 5 : 8;
       const discs = names.slice(0, names.length > most ? most - 1 : most).map(name => {
         const node = disc(name);
@@ -113,10 +113,10 @@ extension Page {
     element("crowd").onblur = () => openPeople(false);
     element("here").onmousedown = event => event.preventDefault();
 
-    // The name of a button that is an icon, and of a disc: beside it while it is pointed at or has the focus.
+    // The tooltip of an icon button or a disc, shown on hover or focus.
     function tip(event) {
       const node = event.target.closest && event.target.closest("[data-tip]"), box = element("tip");
-      // What is written there in full needs none.
+      // A fully visible text needs no tooltip.
       const isCut = node && [node, ...node.children].some(part => part.scrollWidth > part.clientWidth);
       const isMeant = node && (!node.matches("h1, .what, #new, #delete") || isCut) &&
         (event.type === "pointerover" ? event.pointerType === "mouse" : node.matches(":focus-visible"));
@@ -131,7 +131,7 @@ extension Page {
 
     // MARK: Edits
 
-    // The last edit of this person can be undone, and done again.
+    // This person's last edit can be undone and redone.
     let last = 0;
     function done(what, text, answer, word = "undo") {
       if (!answer || !answer.version || answer.version < last) return answer;
@@ -140,7 +140,7 @@ extension Page {
         if (back.disabled || past) return;
         back.disabled = true;
         const undone = await ask("POST", edits("/undo"), { version: answer.version });
-        // What cannot be undone now never can.
+        // A failed undo would fail again.
         if (back.isConnected) element("undo").replaceChildren();
         if (undone) done(what, text, undone, word === "undo" ? "redo" : "undo");
         focusUndo();
@@ -148,7 +148,7 @@ extension Page {
       element("undo").replaceChildren((word === "redo" ? "Undone: " : "") + what + " “", quoted(text), "”. ", back);
       return answer;
     }
-    // Where nothing has the focus, as what had it is gone.
+    // Moves the focus here if the focused node is gone.
     function focusUndo() {
       const back = element("undo").querySelector("button");
       if (back && document.activeElement === document.body) back.focus();
@@ -173,7 +173,7 @@ extension Page {
       done("Changed", text, await ask("PATCH", edits("/cards/" + id), { text: newText }));
     const move = async ({ id, text }, column, position) =>
       done("Moved", text, await ask("POST", edits("/cards/" + id + "/move"), { column, position }));
-    // A note in the next colour, and after the last one a task.
+    // Cycles through a task and the colours of notes.
     const kinds = ["task", "yellow", "green", "blue"];
     const colour = item => item.kind && item.kind.note ? item.kind.note.colour : "task";
     async function turn(item) {
@@ -186,7 +186,7 @@ extension Page {
       node.isLeaving = true;
       const answer = await ask("DELETE", edits("/cards/" + id));
       node.isLeaving = answer !== null;
-      // The stream may not have said so yet.
+      // The deletion may not have arrived on the stream yet.
       if (answer && cards.has(id) && cards.get(id).contains(document.activeElement)) document.activeElement.blur();
       done("Deleted", text, answer);
       if (answer) focusUndo();
@@ -208,7 +208,7 @@ extension Page {
       return node;
     }
 
-    // A card's place on the board that is shown.
+    // A card's place on the displayed board.
     function place(id) {
       for (const [column, { cards }] of columns.entries()) {
         const row = cards.findIndex(card => card.id === Number(id));
@@ -216,7 +216,7 @@ extension Page {
       }
     }
 
-    // The card that is being dragged, and what it would come to stand above.
+    // The dragged card, and a marker at its drop position.
     let dragged = null;
     function showDrop(list, y) {
       document.querySelectorAll(".below, .end").forEach(node => node.classList.remove("below", "end"));
@@ -234,7 +234,7 @@ extension Page {
       const node = make("li");
       node.dataset.card = id;
       node.draggable = true;
-      // Who has no pointer that hovers touches a card to see its buttons.
+      // On a touch screen, a tap on a card shows its buttons.
       node.tabIndex = -1;
       node.ondragstart = event => {
         event.dataTransfer.setData("text/plain", id);
@@ -263,7 +263,7 @@ extension Page {
         const close = () => { input.replaceWith(text); change.focus(); };
         input.onkeydown = async event => {
           if (event.key === "Escape") close();
-          // What was typed stays until it is saved.
+          // The typed text stays until it is saved.
           if (event.key === "Enter" && !event.isComposing && await edit(place(id).item, input.value)) close();
         };
         text.replaceWith(input);
@@ -274,7 +274,7 @@ extension Page {
         change, button(icon("M13 8H3m4-4L3 8l4 4"), "", to(-1, 0)), button(icon("M3 8h10M9 4l4 4-4 4"), "", to(1, 0)),
         button(icon("M8 13V3M4 7l4-4 4 4"), "", to(0, -1)), button(icon("M8 3v10M4 9l4 4 4-4"), "", to(0, 1)),
         button(icon("m4 4 8 8M12 4l-8 8"), "", () => remove(place(id).item)),
-        // What older servers do not read is not offered yet.
+        // Hidden while older servers run that cannot read it.
         ...(schema > 1 ? [button(icon("M3.5 3.5h9v9h-9zm0 6 6-6m-3 9 6-6"), "", () => turn(place(id).item))] : []),
       ];
       const labels = [
@@ -325,16 +325,16 @@ extension Page {
       form.onsubmit = async event => {
         event.preventDefault();
         const text = input.value;
-        // The same text again is the same request until it is known to be saved: so it is not there twice.
+        // A repeated text keeps its key until it is saved, so a retry adds no second card.
         if (asked.text !== text) asked = { text, key: Date.now() + "-" + Math.random() };
-        // What was typed stays until it is saved.
+        // The typed text stays until it is saved.
         if (!await add(text, name, asked.key)) return;
         asked = {};
         if (input.value === text) input.value = "";
       };
       form.append(input, plus);
       section.append(heading, list, form);
-      // Where the columns stand below each other.
+      // For narrow windows, in which the columns are stacked.
       const jump = make("button");
       jump.onclick = () => section.scrollIntoView();
       element("jump").append(jump);
@@ -348,7 +348,7 @@ extension Page {
       return section;
     }
 
-    // What is shown, and what the stream has said: the newest of each kind but the board, which is `live`.
+    // The displayed nodes, and the newest stream event of each type except the board, which is in `live`.
     const sections = new Map(), cards = new Map(), newest = new Map();
 
     // MARK: Movement
@@ -356,12 +356,12 @@ extension Page {
     const reduced = matchMedia("(prefers-reduced-motion: reduce)"), isStill = () => reduced.matches || document.hidden;
     const timing = { duration: 240, easing: "cubic-bezier(.2, .7, .3, 1)" };
 
-    // Where the cards are seen now, in the midst of a movement, too.
+    // The current positions of the cards, even during an animation.
     const seen = () =>
       new Map([...cards].flatMap(([id, node]) => node.isConnected ? [[id, node.getBoundingClientRect()]] : []));
     const isInSight = box => box.bottom > 0 && box.top < innerHeight;
 
-    // Has each card go on from where it was seen to where it is, and the new ones appear.
+    // Moves each card from its previous position to its new one, and fades in new cards.
     function settle(before) {
       if (isStill()) return;
       for (const node of cards.values()) node.getAnimations().forEach(animation => animation.cancel());
@@ -372,14 +372,14 @@ extension Page {
           if (isInSight(box)) node.animate([{ opacity: 0, transform: "scale(.94)" }, {}], timing);
         } else if ((was.left !== box.left || was.top !== box.top) && (isInSight(was) || isInSight(box))) {
           const transform = "translate(" + (was.left - box.left) + "px, " + (was.top - box.top) + "px)";
-          // Above those that it passes.
+          // Above the cards that it passes.
           const zIndex = was.left !== box.left ? 1 : 0;
           node.animate([{ transform, zIndex }, { transform: "none", zIndex }], timing);
         }
       }
     }
 
-    // A card that goes is seen for a moment longer.
+    // Fades out a removed card.
     function fade(node, box) {
       if (isStill() || !box || !isInSight(box)) return;
       const ghost = make("div", node.className, ...[...node.children].slice(0, 2).map(child => child.cloneNode(true)));
@@ -403,7 +403,7 @@ extension Page {
       time.disabled = time.min === time.max;
       element("now").hidden = !past;
       element("undo").hidden = past !== null;
-      // Nobody edits what was.
+      // Past versions are read-only.
       element("columns").inert = past !== null;
       showState();
       showStep(board.version);
@@ -429,15 +429,15 @@ extension Page {
         }
         sections.get(column.name).show(column, nodes[index]);
       });
-      // A node that was moved has lost it.
+      // A moved node loses the focus.
       if (focused && focused.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
       mark(past ? step : change, gone);
       if (!isFirst) settle(before);
       look();
     }
 
-    // What somebody is typing into a card stays: it is shown again with the card, or, where that is deleted, as a new
-    // one.
+    // Keeps text that is being typed into a removed card: it returns with the card, or moves to the new-card field if
+    // the card is deleted.
     function takeAway(id, node, box) {
       const typed = node.querySelector("input");
       const section = node.closest("section") || element("columns").firstElementChild;
@@ -450,12 +450,12 @@ extension Page {
       const input = section.querySelector("form input");
       input.value = input.value ? input.value + " " + typed.value : typed.value;
       if (isTyping) input.focus();
-      element("problem").textContent = "The card that you were editing is deleted. Its text can be added as a new one.";
+      element("problem").textContent = "The card that you were editing is deleted. You can add its text as a new card.";
     }
 
-    // MARK: Who changed what
+    // MARK: Authors of changes
 
-    // The last changes, by the version that each has made.
+    // The last changes, by version.
     let steps = new Map(), loading = null;
     function loadSteps() {
       loading = loading || (async () => {
@@ -469,7 +469,7 @@ extension Page {
 
     const who = change => change.by || "Somebody";
     const columnName = place => live.columns[place.column].name;
-    // What a change has done, in words: texts, and what somebody has typed.
+    // A change in words: strings, and nodes with user text.
     function words({ version, card, before, after }) {
       const text = quoted((after || before).text);
       if (!after) return [" deleted “", text, "” from " + columnName(before)];
@@ -506,7 +506,7 @@ extension Page {
       } else if (version === 1) {
         parts.push("The board as it was made.");
       } else if (past) {
-        parts.push("What was before is not kept.");
+        parts.push("Earlier versions are not kept.");
       }
       element("step").replaceChildren(...parts);
       const said = parts.map(part => part.textContent || part).join(" ");
@@ -522,7 +522,7 @@ extension Page {
       [element("before").disabled, element("after").disabled] = [version <= min, version >= max];
     }
 
-    // A card that a step has deleted, where it was.
+    // The deleted card of a past step, at its former place.
     function trace({ before }) {
       const node = make("li", "card gone", make("del", "", before.text));
       node.firstChild.dir = "auto";
@@ -530,7 +530,7 @@ extension Page {
       return node;
     }
 
-    // Shows which card has changed, and by whom: in the past that of the step, and otherwise for some seconds.
+    // Marks the changed card and its author: permanently in a past version, otherwise for some seconds.
     let marks = [];
     function unmark(node) {
       node.classList.remove("changed");
@@ -559,7 +559,7 @@ extension Page {
       const connected = newest.get("connection") !== false;
       const shown = past ? "version " + past.version + " of " + live.version + ", as it was" :
         live ? "version " + live.version : "connecting";
-      const text = connected ? shown : live ? "not connected: what is shown may be old" : "not connected";
+      const text = connected ? shown : live ? "not connected: this may be out of date" : "not connected";
       if (state.textContent !== text) state.textContent = text;
       state.classList.toggle("away", !connected);
       state.classList.toggle("then", past !== null);
@@ -568,14 +568,14 @@ extension Page {
     let wanted = 0;
     element("time").oninput = async event => {
       const version = wanted = Number(event.target.value);
-      // Until it is let go, what comes meanwhile does not move it.
+      // New versions do not move the slider while it is dragged.
       sliding = true;
       sought++;
-      // Somebody may have been erased from them.
+      // Reloads the changes: a name may have been erased from them.
       if (!past) await loadSteps();
       const was = version < live.version ? at(version) || await ask("GET", root + "?version=" + version) : null;
       sought--;
-      // It may be elsewhere by now.
+      // The slider may have moved meanwhile.
       if (wanted !== version) return;
       past = was;
       show();
@@ -595,7 +595,7 @@ extension Page {
       element("time").focus();
     };
 
-    // The board as it was, by taking back what has changed since; null where that is not known.
+    // The board at an earlier version, made by reverting later changes; null if a change is unknown.
     function at(version) {
       const board = structuredClone(live);
       for (let made = live.version; made > version; made--) {
@@ -617,7 +617,7 @@ extension Page {
 
     async function listBoards() {
       const boards = await ask("GET", "/boards") || [];
-      // Of those that nobody has edited there is nothing to say.
+      // Boards without edits have no figures.
       const about = ({ cards, version }) =>
         version ? " – " + cards + (cards === 1 ? " card" : " cards") + ", version " + version : "";
       const options = boards.map(item =>
@@ -634,7 +634,7 @@ extension Page {
     };
     element("delete").onclick = async () => {
       const title = live && live.title;
-      if (title && confirm("Delete “" + title + "” for good, with all that is on it?")) await ask("DELETE", root);
+      if (title && confirm("Delete “" + title + "” and all its cards permanently?")) await ask("DELETE", root);
     };
     element("name").value = name;
     element("name").onchange = event => {
@@ -649,20 +649,20 @@ extension Page {
     async function receive(type, data, isLate = false) {
       if (type === "board") {
         const board = JSON.parse(data);
-        // Another server may be behind for a moment; where it stays so, it is right.
+        // Another server may lag for a moment. If it still has the older version later, that version is right.
         if (live && board.version < live.version && !isLate) {
           setTimeout(async () => receive("board", JSON.stringify(await ask("GET", root) || live), true), 3000);
           return;
         }
         live = board;
         show();
-        // Not all at once, where all have lost their connection.
+        // A random delay, because many clients may reconnect at once.
         if (live.version > 1 && !steps.has(live.version)) setTimeout(loadSteps, Math.random() * 1000);
       } else if (type === "change") {
         const change = JSON.parse(data), { version } = change;
         if (!live || version <= live.version) return;
         if (version > live.version + 1) {
-          // Something is missing.
+          // A change is missing.
           const now = await ask("GET", root);
           if (now && now.version > live.version) live = now;
         } else {
@@ -681,8 +681,8 @@ extension Page {
       }
     }
 
-    // A browser opens few connections to one server: of the tabs that show a board one has the stream, and tells the
-    // others. When it is closed another one takes it.
+    // A browser limits connections per server, so one of the tabs with this board has the stream and informs the
+    // others. When it closes, another tab takes over.
     const stream = board + " " + name;
     const channel = new BroadcastChannel(stream);
     function follow() {
@@ -697,7 +697,7 @@ extension Page {
       };
       (function connect() {
         const events = new EventSource(root + "/events?name=" + encodeURIComponent(name));
-        // It beats every 15 seconds: where nothing is heard for longer, the connection is dead, whatever it looks like.
+        // The server sends a heartbeat every 15 seconds. A longer silence means a dead connection.
         let heard = Date.now();
         const watch = setInterval(() => {
           if (Date.now() - heard < 40000) return;
@@ -718,11 +718,11 @@ extension Page {
         events.onopen = () => tell("connection", true);
         events.onerror = () => {
           tell("connection", false);
-          // It tries again by itself, unless it was given another answer than a stream.
+          // The browser reconnects by itself, unless the response was not a stream.
           if (events.readyState !== EventSource.CLOSED) return;
           clearInterval(watch);
           setTimeout(connect, 1000);
-          // Why, if it says so.
+          // Shows the reason, if the server gives one.
           ask("GET", root);
         };
       })();
@@ -730,7 +730,7 @@ extension Page {
     }
     channel.onmessage = event => { if (event.data !== "hello") receive(...event.data); };
     channel.postMessage("hello");
-    // There are no locks where a page has come over the network in plain text.
+    // `navigator.locks` is missing if the page was loaded over plain HTTP.
     if (navigator.locks) navigator.locks.request(stream, follow); else follow();
     document.onvisibilitychange = look;
     """#

@@ -1,6 +1,5 @@
 extension Page {
-  /// Light and dark, for windows from 320 pixels on. Colours of texts have a contrast of 4.5 at least to what is behind
-  /// them, and what stands for something one of 3.
+  /// Light and dark, for windows from 320 pixels on. The contrast is at least 4.5 for text, and at least 3 for symbols.
   static let style = #"""
     :root { color-scheme: light dark; --back: #eef1f6; --bar: #fff; --text: #1a2233; --soft: #4c586d; --column: #e2e7ef;
       --card: #fff; --line: #717d93; --faint: #cdd4df; --accent: #3150d0; --on-accent: #fff; --bad: #b3261e;
@@ -18,7 +17,7 @@ extension Page {
       height: 100dvh; display: flex; flex-direction: column; }
     p, h1, h2, ul { margin: 0; padding: 0; }
     ul { list-style: none; }
-    /* A line of its own in the line: what a text says about the direction of writing ends with it. */
+    /* An inline block, so that a text's writing direction does not affect its surroundings. */
     bdi { display: inline-block; max-width: 100%; overflow-wrap: anywhere; }
     svg { width: 1rem; height: 1rem; flex: none; fill: none; stroke: currentColor; stroke-width: 1.75;
       stroke-linecap: round; stroke-linejoin: round; }
@@ -30,7 +29,7 @@ extension Page {
     button:hover:not(:disabled) { background: color-mix(in srgb, currentColor 9%, transparent); }
     :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
     ::placeholder { color: var(--soft); opacity: 1; }
-    /* Not seen, but heard by screen readers. */
+    /* Only for screen readers. */
     #here:not(.open), #here.open i { position: absolute; width: 1px; height: 1px; overflow: hidden;
       clip-path: inset(50%); white-space: nowrap; }
     #bar, #past { background: var(--bar); padding: .5rem 1.25rem; display: flex; gap: .5rem .6rem;
@@ -40,7 +39,7 @@ extension Page {
       white-space: nowrap; }
     #switch { position: relative; display: grid; place-items: center; flex: none; }
     #switch svg { position: absolute; pointer-events: none; }
-    /* It has the name of the board, which stands beside it. */
+    /* The title beside it already shows its text. */
     #boards { width: 2.25rem; color: transparent; appearance: none; cursor: pointer; }
     #boards option { color: var(--text); background: var(--bar); }
     #new, #delete { border-color: transparent; color: var(--soft); }
@@ -48,7 +47,7 @@ extension Page {
     #me { display: flex; gap: .5rem; align-items: center; color: var(--soft); white-space: nowrap; }
     #name { width: 9rem; color: var(--text); }
 
-    /* A person: initials in a colour of their own. */
+    /* A person: coloured initials. */
     .disc, #here li::before, li > small::before { content: attr(data-initials); content: attr(data-initials) / "";
       flex: none; display: inline-grid; place-items: center; width: 2.1em; height: 2.1em; border-radius: 50%;
       font-size: .8rem; font-weight: 600; line-height: 1; letter-spacing: -.02em; forced-color-adjust: none;
@@ -82,7 +81,7 @@ extension Page {
     #slider { display: flex; align-items: center; gap: .15rem; flex: 0 0 25rem; }
     #slider button { border-color: transparent; padding: 0 .4rem; }
     #now { border-color: var(--accent); color: var(--accent); }
-    /* Each stretch is a change, in the colour of who made it; what comes after what is shown is pale. */
+    /* Each segment is a change, in its author's colour. Segments after the displayed version are pale. */
     #track { position: relative; flex: 1 1 6rem; min-width: 5rem; display: grid; align-items: center; }
     #track::before { content: ""; position: absolute; inset: auto .55rem; height: .5rem; border-radius: .25rem;
       forced-color-adjust: none; background: linear-gradient(to right, transparent var(--shown, 100%),
@@ -96,7 +95,7 @@ extension Page {
       background: var(--bar); border: .3rem solid var(--accent); box-shadow: 0 0 0 2px var(--bar); }
     #time:disabled { cursor: default; }
     #step { display: flex; gap: .5rem; align-items: center; flex: 1 1 12rem; min-width: 0; min-height: 2.25rem; }
-    /* The words stay, what somebody has typed gives way. */
+    /* User text shrinks, the words around it do not. */
     .what, #undo { display: flex; min-width: 0; white-space: pre; }
     .what bdi, #undo bdi { flex: 0 1 auto; min-width: 1ch; overflow: hidden; text-overflow: ellipsis;
       white-space: nowrap; color: var(--text); }
@@ -115,7 +114,7 @@ extension Page {
     section, .skeleton { background: var(--column); border-radius: .9rem; padding: 0 .7rem; display: flex;
       flex-direction: column; min-width: 0; }
     section.over { box-shadow: 0 0 0 2px var(--accent); }
-    /* A little wider than the cards that pass below them. */
+    /* A little wider than the cards that scroll below them. */
     h2, form { position: sticky; z-index: 2; margin: 0 -3px; display: flex; align-items: center;
       background: var(--column); }
     h2 { top: 0; gap: .5rem; padding: .8rem .4rem .1rem; font-size: 1rem; }
@@ -140,7 +139,7 @@ extension Page {
     .card.yellow { background: var(--yellow); border-left-color: #d9a400; }
     .card.green { background: var(--green); border-left-color: #1f9d62; }
     .card.blue { background: var(--blue); border-left-color: #3b7dea; }
-    /* Floats over the upper edge, so that it needs no room, of the card that is pointed at or has the focus. */
+    /* Floats over the upper edge of a hovered or focused card, so it takes no space. */
     .tools { position: absolute; z-index: 3; top: -.9rem; right: .4rem; max-width: calc(100% - .4rem); display: flex;
       background: var(--bar); border: 1px solid var(--faint); border-radius: .5rem; box-shadow: var(--lift); opacity: 0;
       pointer-events: none; }
@@ -151,7 +150,7 @@ extension Page {
     li.below::before, ul.end::after { content: ""; display: block; height: 3px; border-radius: 2px;
       background: var(--accent); }
     li.below::before { position: absolute; inset: -.4rem 0 auto; }
-    /* What somebody else has changed just now, or what a step has. */
+    /* Recently changed by somebody else, or changed by the displayed step. */
     li.changed { box-shadow: 0 0 0 2px oklch(var(--tone) .13 var(--hue)); }
     li.changed::after { content: attr(data-by); content: attr(data-by) / ""; position: absolute; z-index: 1;
       top: -.6rem; left: .5rem; max-width: 70%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
@@ -214,7 +213,7 @@ extension Page {
       li.card:not(.gone)::before { content: "\22ef"; content: "\22ef" / ""; position: absolute;
         inset: .1rem .5rem auto auto; color: var(--soft); }
     }
-    /* Too low for what stays above the columns. */
+    /* Too low for sticky elements. */
     @media (max-height: 32rem) {
       body { height: auto; min-height: 100dvh; }
       #board { overflow: visible; }

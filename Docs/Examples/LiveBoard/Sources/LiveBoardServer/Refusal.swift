@@ -4,12 +4,12 @@ extension Board {
     case unknownColumn(String)
     case full
     case changedSince
-    // What is wrong with an edit on whatever board:
+    // Invalid on every board:
     case emptyText
     case longText
     case longKey
     case longName
-    /// Servers run that could not read it.
+    /// Servers that cannot read this edit are still running.
     case notYet
   }
 }
@@ -33,7 +33,7 @@ extension Board.Refusal: CustomStringConvertible {
     }
   }
 
-  /// What is wrong with a text, if anything. One character can have any number of marks.
+  /// Nil if the text is valid. The bytes are limited too, because one character can have any number of combining marks.
   init?(ofText text: String) {
     let isLong = text.utf8.count > 4 * Self.textLimit || text.count > Self.textLimit
     guard text.isEmpty || isLong else { return nil }
@@ -42,11 +42,11 @@ extension Board.Refusal: CustomStringConvertible {
 }
 
 extension Edit {
-  /// What is wrong with it on whatever board, if anything.
+  /// The reason why the edit is invalid on every board; nil if it may be valid.
   var refusal: Board.Refusal? {
     switch self {
     case .addCard(let text, _, let key, _, let author):
-      // Not cut: another request may have one that begins alike.
+      // Refused and not truncated: another key may have the same prefix.
       if (key?.utf8.count ?? 0) > Board.Refusal.keyLimit {
         .longKey
       } else if (author?.utf8.count ?? 0) > Board.Refusal.nameLimit {

@@ -1,28 +1,27 @@
 import Puredux
 
-/// The state of a board's store: the board, and what led to it.
+/// The state of a board's store: the board and its recent changes.
 public struct Room: Codable, Sendable {
   public static let changeLimit = 100
 
   public private(set) var board: Board
-  /// The last changes, the oldest first: what can be undone, and how far one can look back.
+  /// The last changes, oldest first: for undo and for past versions.
   public private(set) var changes: [Board.Change] = []
-  /// The sum of their hashes.
   private var changesHash: UInt64 = 0
-  /// Who may be named in the log: authors of cards, also of those that are gone, and who asked for a change.
+  /// The names in the log: authors of current and past cards, and authors of edits.
   private(set) var names: Set<String> = []
-  /// How often a name was taken out of this, and how many of these names are out of the log as well.
+  /// The number of names erased from this state, and the number of those that are erased from the log as well.
   private(set) var erasures = 0
   private var completeErasures = 0
   var hasToErase: Bool { completeErasures < erasures }
-  /// What the last edit has done, or why nothing. Read it with `send(_:reading:)`, right after the edit's own commit;
-  /// it is not kept.
+  /// The outcome of the last edit. Read it with `send(_:reading:)`, right after the edit's own commit. It is not
+  /// stored.
   public private(set) var outcome = Result<Outcome, Board.Refusal>.success(Outcome(card: 0, version: nil))
 
   public struct Outcome: Sendable, Equatable {
-    /// What it was about.
+    /// The affected card.
     public let card: Int
-    /// What it has made, if anything has changed.
+    /// The new version, if the edit changed the board.
     public let version: Int?
   }
 
@@ -35,19 +34,18 @@ public struct Room: Codable, Sendable {
     board = try container.decode(Board.self, forKey: .board)
     changes = try container.decode([Board.Change].self, forKey: .changes)
     changesHash = changes.reduce(0) { $0 &+ $1.hash }
-    // Not in those of the first version.
+    // Snapshots of the first version lack these members.
     names = try container.decodeIfPresent(Set<String>.self, forKey: .names) ?? []
     erasures = try container.decodeIfPresent(Int.self, forKey: .erasures) ?? 0
     completeErasures = try container.decodeIfPresent(Int.self, forKey: .completeErasures) ?? 0
   }
 
-  /// What a replica, or another version of this program, compares its state by: another one for each other state. It
-  /// is kept by each change, as a hash of a thousand cards for each edit would cost more than the edit. And it is a
-  /// function of the state alone, which does not have it in its snapshots: so those of the first version, which had
-  /// none, have the same.
+  /// Replicas, and other versions of this program, compare states by this value. It is updated with each change,
+  /// because hashing a thousand cards would cost more than an edit. It depends on the state alone and is not stored, so
+  /// snapshots of the first version yield the same value.
   var fingerprint: UInt64 {
     var hash = StableHash()
-    // A set has another order in each process.
+    // The order of a set differs between processes.
     let namesHash = names.reduce(UInt64(0)) { sum, name in
       var hash = StableHash()
       hash.combine(name)
@@ -59,7 +57,7 @@ public struct Room: Codable, Sendable {
   }
 
   mutating func reduce(_ edit: Edit) {
-    // They are in the log, whatever becomes of the card.
+    // The names are in the log, even if the card is removed.
     names.formUnion(edit.names)
     switch edit {
     case .erase(let author): erase(author)
@@ -90,7 +88,7 @@ public struct Room: Codable, Sendable {
     if changes.count > Self.changeLimit { changesHash &-= changes.removeFirst().hash }
   }
 
-  /// Why an edit is refused, if it is given now.
+  /// The reason why the edit would be refused now; nil if it would succeed.
   func refusal(of edit: Edit) -> Board.Refusal? {
     if let refusal = edit.refusal { return refusal }
     var board = board
@@ -98,14 +96,14 @@ public struct Room: Codable, Sendable {
     return nil
   }
 
-  /// The board as it was at a version; none where that is too long ago, or has not been.
+  /// The board at an earlier version; nil if the version is too old or does not exist.
   func board(at version: Int) -> Board? {
     guard version <= board.version, version >= board.version - changes.count else { return nil }
     return board.before(changes.suffix(board.version - version))
   }
 
-  /// What is refused as it is given is not stored. Others may be on their way: what they exclude is refused by the
-  /// reducer, everywhere alike.
+  /// Rejects invalid edits before they are stored. The reducer refuses edits that conflict with concurrent ones, on
+  /// every replica alike.
   static func admission(writing schema: UInt32) -> Middleware<Room, Edit> {
     .admission { edit, context, next in
       if let refusal = edit.schema > schema ? .notYet : context.state.refusal(of: edit) {

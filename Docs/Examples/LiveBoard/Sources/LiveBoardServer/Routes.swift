@@ -9,7 +9,7 @@ struct BoardContext: RequestContext {
   static let largestBody = 16 * 1024
 
   var coreContext: CoreRequestContextStorage
-  /// The thread that the request's connection is read and written on.
+  /// The event loop of the request's connection.
   let loop: any EventLoop
   var maxUploadSize: Int { Self.largestBody }
   var responseEncoder: JSONEncoder {
@@ -24,7 +24,7 @@ struct BoardContext: RequestContext {
   }
 }
 
-/// What the server answers. Every edit is answered with the board right after its own commit, when it is saved.
+/// The routes. The response to an edit contains the board right after the edit's own commit, when the edit is saved.
 struct Routes: Sendable {
   typealias Handler = @Sendable (Request, BoardContext) async throws -> Response
 
@@ -57,7 +57,7 @@ struct Routes: Sendable {
     ]
     for (path, given) in table {
       var handlers = given
-      // What an event stream would begin with takes its opening to find out.
+      // An event stream has no `HEAD`, because its headers are known only after it opens.
       if let get = given[.get], path != "/boards/:board/events" {
         handlers[.head] = { try await get($0, $1).createHeadResponse() }
       }
@@ -89,7 +89,7 @@ struct Routes: Sendable {
     Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: "alive\n")))
   }
 
-  /// Whether edits are taken: not while the log of a board is away or full.
+  /// Whether edits are accepted: not while the log of a board is unavailable or full.
   private func ready(_ request: Request, _ context: BoardContext) async throws -> Response {
     let troubles = boards.health.troubles
     var response = try context.responseEncoder.encode(troubles, from: request, context: context)
@@ -97,16 +97,16 @@ struct Routes: Sendable {
     return response
   }
 
-  /// The figures of the server, as Prometheus scrapes them.
+  /// Metrics in the format of Prometheus.
   private func metrics(_ request: Request, _ context: BoardContext) async throws -> Response {
     let health = boards.health
     let table: [(name: String, type: String, help: String, value: Int)] = [
       ("edits_total", "counter", "Edits saved since the server started.", health.edits.load(ordering: .relaxed)),
-      ("unknown_total", "counter", "Edits of which it is not known.", health.unknown.load(ordering: .relaxed)),
+      ("unknown_total", "counter", "Edits with an unknown outcome.", health.unknown.load(ordering: .relaxed)),
       ("event_streams", "gauge", "Open event streams.", health.streams.load(ordering: .relaxed)),
-      ("boards", "gauge", "Boards that there are.", await boards.list.committed().count),
-      ("open_boards", "gauge", "Boards that are in memory.", await boards.rooms.keys.count),
-      ("troubled_logs", "gauge", "Logs that take nothing, or whose store has stopped.", health.troubles.count),
+      ("boards", "gauge", "Existing boards.", await boards.list.committed().count),
+      ("open_boards", "gauge", "Boards in memory.", await boards.rooms.keys.count),
+      ("troubled_logs", "gauge", "Logs that are unavailable, or whose store has stopped.", health.troubles.count),
     ]
     let text = table.map { figure in
       """
@@ -125,7 +125,7 @@ struct Routes: Sendable {
     try context.responseEncoder.encode(await boards.listed(), from: request, context: context)
   }
 
-  /// As it is, or as it was at the `version` that is asked for.
+  /// The current board, or the board at the requested `version`.
   private func show(_ request: Request, _ context: BoardContext) async throws -> Response {
     let room = try await boards.rooms.withStore(board(of: context)) { await $0.committed() }
     var board = room.board
@@ -139,26 +139,26 @@ struct Routes: Sendable {
     return try context.responseEncoder.encode(board, from: request, context: context)
   }
 
-  /// The last changes of the board, the oldest first.
+  /// The last changes of the board, oldest first.
   private func changes(_ request: Request, _ context: BoardContext) async throws -> Response {
     let changes = try await boards.rooms.withStore(board(of: context)) { await $0.committed().changes }
     return try context.responseEncoder.encode(changes, from: request, context: context)
   }
 
-  /// The board's versions from now on, and beside them who is here.
+  /// The board's new versions, and the people present.
   private func events(_ request: Request, _ context: BoardContext) async throws -> Response {
     let board = try board(of: context)
-    // Whether there is such a board.
+    // Throws if the board does not exist.
     try await boards.rooms.withStore(board) { _ in }
     guard let place = StreamPlace(among: boards.streamLimit, of: boards.health) else {
       throw HTTPError(.serviceUnavailable, message: "Too many people are here. Try again later.")
     }
-    // Held until the stream ends.
+    // The handle keeps the hall open until the stream ends.
     let stream = EventStream(
       hall: try await boards.halls.open(board),
       name: name(of: request) ?? "somebody",
       seen: request.headers[.lastEventID], place: place)
-    // Without this call the stream of a client that has gone would go on until the next write fails.
+    // Without this call, the stream of a disconnected client would stay open until the next write fails.
     let body = ResponseBody { writer in
       try await request.body.consumeWithCancellationOnInboundClose { _ in
         try await stream.write(to: &writer, on: context.loop)
@@ -186,7 +186,7 @@ struct Routes: Sendable {
     return Response(status: .noContent)
   }
 
-  /// Answers when nothing that is stored has the name, but in backups.
+  /// Returns when the name is erased from all stored data except backups.
   private func erasePerson(_ request: Request, _ context: BoardContext) async throws -> Response {
     guard let name = context.parameters.get("name")?.removingPercentEncoding else {
       throw HTTPError(.badRequest, message: "The name cannot be read.")
@@ -253,12 +253,12 @@ struct Routes: Sendable {
 
   private struct Answer: Encodable {
     let card: Int?
-    /// What the edit has made, to undo it.
+    /// The version that the edit made, to undo it.
     let version: Int?
     let board: Board
   }
 
-  /// Answers with the board: as it is, or as it was right after the commit of an edit.
+  /// Responds with the current board, or with the board right after the commit of an edit.
   private func answer(
     _ status: HTTPResponse.Status, _ id: Int, _ edit: Edit?, _ request: Request, _ context: BoardContext
   ) async throws -> Response {
@@ -271,7 +271,7 @@ struct Routes: Sendable {
         let outcome = try after.outcome.get()
         return Answer(card: outcome.card, version: outcome.version, board: after.board)
       } catch StoreError.rejected(let reason) {
-        // Which refusal that was is not said, but in words.
+        // The error has only the text of the refusal.
         if edit.schema > boards.writtenSchema { throw Board.Refusal.notYet }
         if let refusal = await room.committed().refusal(of: edit) { throw refusal }
         throw StoreError.rejected(reason: reason)
@@ -287,7 +287,7 @@ struct Routes: Sendable {
 
   // MARK: Input
 
-  /// Who asks, if that is said.
+  /// The name of the requester, if known.
   private func name(of request: Request) -> String? {
     let name = trimmed(String(request.uri.queryParameters["name"] ?? "").cut(toBytes: Board.Refusal.nameLimit))
     return name.isEmpty ? nil : name
@@ -313,7 +313,7 @@ struct Routes: Sendable {
     } catch let error as HTTPError where error.status == .badRequest {
       throw HTTPError(.badRequest, message: "The body is not the JSON that is expected here. \(error.body ?? "")")
     } catch  where !(error is any HTTPResponseError || error is CancellationError) {
-      // What came is no HTTP, or ends before it should.
+      // The request is not valid HTTP, or ends early.
       throw HTTPError(.badRequest, message: "The body cannot be read.")
     }
   }
@@ -323,7 +323,7 @@ struct Routes: Sendable {
   }
 }
 
-/// What a browser may do with what it gets: run the server's own script, and show it in no other site's frame.
+/// Restricts the browser: it runs only the server's own script and never shows the page in a frame of another site.
 struct SafeHeaders<Context: RequestContext>: RouterMiddleware {
   func handle(
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
@@ -339,7 +339,7 @@ struct SafeHeaders<Context: RequestContext>: RouterMiddleware {
 }
 
 extension String {
-  /// As many of its characters as there are in so many bytes: one character can have any number of marks.
+  /// The longest prefix of whole characters within the limit. One character can have any number of combining marks.
   fileprivate func cut(toBytes limit: Int) -> String {
     var count = 0
     return String(

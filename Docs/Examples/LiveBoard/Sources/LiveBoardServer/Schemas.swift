@@ -1,19 +1,19 @@
 import Foundation
 import PureduxLog
 
-/// What is stored by several versions of the server, of which each reads what those before it wrote.
+/// The schemas of the server's versions. Each version reads the schemas of all earlier ones.
 ///
 /// | schema | the list | boards |
 /// |---|---|---|
 /// | 1 | boards are added | cards have a text |
-/// | 2 | and deleted | and a kind and an author, who can be erased |
-/// | 3 | | and edits say who asked for them, and when |
+/// | 2 | and deleted | and a kind and an author; authors can be erased |
+/// | 3 | | edits have an author and a time |
 ///
-/// A server that reads a schema can write one before it: as long as others run that do not read the newer one, and
-/// would stop there (`LogStop.newerSchema`). It is deployed like that first, and once more, writing the newest, when
-/// all of them are.
+/// A server can write an older schema than it reads. Use this during a rolling update, while servers that do not read
+/// the newer schema run: they would stop there (`LogStop.newerSchema`). Deploy the new version with the old schema
+/// first. When all servers run it, restart them with the newest schema.
 protocol Versioned: Codable, Sendable {
-  /// The first schema that can say this.
+  /// The first schema that can represent the value.
   var schema: UInt32 { get }
 }
 
@@ -24,8 +24,8 @@ enum Schemas {
 }
 
 extension LogCoding where Value: Versioned {
-  /// JSON. What the written schema cannot say is not written: such an action is rejected, and of such a state no
-  /// snapshot is saved.
+  /// JSON. Values that the written schema cannot represent are refused: such an action is rejected, and such a state
+  /// has no snapshot.
   static func json(writing schema: UInt32) -> LogCoding {
     LogCoding(schema: schema, newestSchema: Schemas.newest) { value in
       guard value.schema <= schema else { throw Schemas.TooOld() }

@@ -1,4 +1,4 @@
-/// A hash that is the same in every process, which Swift's own are not.
+/// A hash with the same value in every process, unlike Swift's `Hasher`.
 struct StableHash {
   private(set) var value: UInt64 = 14_695_981_039_346_656_037
 

@@ -1,7 +1,7 @@
 import NIOCore
 import NIOHTTP1
 
-/// The target of a request may be a whole URL, of which Hummingbird drops the host. Where that is not that of `Host`,
+/// The target of a request may be a whole URL, of which Hummingbird drops the host. If that host differs from `Host`,
 /// it is added as a second `Host`, so that `Access` refuses the request.
 final class TargetHost: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = Never
@@ -19,7 +19,7 @@ final class TargetHost: ChannelInboundHandler, RemovableChannelHandler {
     }
   }
 
-  /// Reads what the decoder has made, before it becomes Hummingbird's.
+  /// Inserts the reader right after the HTTP decoder, before Hummingbird converts the request.
   func handlerAdded(context: ChannelHandlerContext) {
     do {
       let pipeline = context.pipeline.syncOperations
@@ -32,7 +32,7 @@ final class TargetHost: ChannelInboundHandler, RemovableChannelHandler {
 }
 
 extension String {
-  /// A URL's host, with its port.
+  /// The host and port of a URL.
   var authority: String? {
     firstRange(of: "://").map { String(self[$0.upperBound...].prefix { !"/?#".contains($0) }) }
   }

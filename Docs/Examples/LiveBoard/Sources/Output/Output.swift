@@ -2,10 +2,10 @@
 @preconcurrency import Foundation
 
 public enum Output {
-  /// Has the process end with exit code 1 if standard output does not take everything that is printed: it is full,
-  /// closed, or a pipe without a reader.
+  /// Makes the process end with exit code 1 if standard output does not take all printed text: if it is full, closed,
+  /// or a pipe without a reader.
   public static func prepare() {
-    // A pipe without a reader is an error and no signal.
+    // A write to a pipe without a reader fails and sends no signal.
     signal(SIGPIPE) { _ in }
     // A closed output is replaced by one that refuses every write, so that no file or connection gets its number.
     for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 {

@@ -3,9 +3,9 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// The part of LiveBoard that `load` uses, without Puredux, as one would write it at first: an actor, a continuation
-/// for each stream, and a file to which each edit is appended and synced. One board; no recovery, no undo, no history,
-/// no limits, no attendance, no shutdown that saves. For comparison.
+/// For comparison: the part of LiveBoard that `load` uses, written by hand without Puredux. It has an actor, a
+/// continuation for each stream, and a file to which each edit is appended and synced. It has one board, and no
+/// recovery, undo, history, limits, attendance, or shutdown that saves.
 actor Board {
   struct Card: Codable {
     let id: Int

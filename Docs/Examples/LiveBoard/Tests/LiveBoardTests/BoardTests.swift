@@ -9,7 +9,7 @@ import Testing
 
 @testable import LiveBoardServer
 
-/// Boards, who is here and what streams get, without a server.
+/// Boards, presence and the data for streams, without a server.
 @Suite(.timeLimit(.minutes(15))) struct BoardTests {
   @Test func `a board takes so many cards, and remembers so many changes`() {
     var room = Room(id: 1, title: "full")
@@ -18,7 +18,7 @@ import Testing
     #expect(room.outcome == .failure(.full))
     #expect(room.changes.count == Room.changeLimit)
     #expect(room.changes.last?.version == room.board.version)
-    // One is deleted, another takes its place: it does not come back.
+    // Another card takes the last place, so a deleted card cannot be restored.
     room.reduce(.deleteCard(card: 1))
     let deleted = room.board.version
     room.reduce(.addCard(text: "another", column: nil))
@@ -108,7 +108,7 @@ import Testing
     #expect(!handler.entries.contains { "\($0)".contains("secret") })
   }
 
-  // MARK: Who is here
+  // MARK: Presence
 
   @Test func `a server that is silent while another beats is gone, and comes back when it says something`() {
     var attendance = Attendance()
@@ -128,7 +128,7 @@ import Testing
     #expect(!attendance.hasPeople(at: "a") && !attendance.hasPeople(at: "b"))
   }
 
-  /// Two servers on logs that they share.
+  /// Two servers that share logs.
   @Test func `who is here is told at every server, and told again where it was forgotten`() async throws {
     let logs = MemoryLogs()
     var options = LiveBoardServer.Options()
@@ -143,7 +143,7 @@ import Testing
     ann.store.dispatch(.join(1, name: "ann"))
     bob.store.dispatch(.join(1, name: "bob"))
     await until(#""here":["ann","bob"]"#)
-    // Somebody took the first server for gone.
+    // The second server dropped the first one.
     try await other.trees.attendance.withStore(Boards.attendanceKey) {
       try await $0.send(.left(server: one.trees.server))
     }
@@ -172,7 +172,7 @@ import Testing
     try await other.erase("ann")
     while try await authors(at: one) != [nil, "bob"] { await Task.yield() }
     #expect(try await authors(at: other) == [nil, "bob"])
-    // Once more changes nothing.
+    // A second erasure changes nothing.
     let version = try await other.rooms.withStore(1) { await $0.committed().board.version }
     try await other.erase("ann")
     #expect(try await other.rooms.withStore(1) { await $0.committed().board.version } == version)
@@ -206,13 +206,13 @@ import Testing
     hall.reduce(.board(room.board, room.changes))
     #expect(text(since: 4).components(of: "event: change") == Hall.changeLimit)
     #expect(text(since: 3).components(of: "event: board") == 1)
-    // More have happened than it was given.
+    // It missed more changes than it received.
     for _ in 0..<3 { room.reduce(.addCard(text: "a", column: nil)) }
     let version = room.board.version
     hall.reduce(.board(room.board, room.changes.suffix(1)))
     #expect(text(since: version - 1).components(of: "event: change") == 1)
     #expect(text(since: version - 2).components(of: "event: board") == 1)
-    // What an erased name was in is not sent again.
+    // Events with an erased name are not sent again.
     let changed = room.board.version
     hall.reduce(.board(room.board, [], erasures: 1))
     #expect(text(since: changed - 1).components(of: "event: board") == 1)

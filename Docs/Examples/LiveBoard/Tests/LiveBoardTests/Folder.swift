@@ -1,6 +1,6 @@
 import Foundation
 
-/// A directory that goes with its test.
+/// A temporary directory of a test.
 final class Folder: Sendable {
   let path: String
 
@@ -9,13 +9,13 @@ final class Folder: Sendable {
     try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
   }
 
-  /// Whether a text is in any of its files.
+  /// Whether any of its files contains a text.
   func contains(_ text: String) throws -> Bool { try !files(containing: text).isEmpty }
 
-  /// Its files that have a text, with what else is in them.
+  /// Its files that contain a text, with their contents.
   func files(containing text: String) throws -> [String: Data] {
     try FileManager.default.subpathsOfDirectory(atPath: path).reduce(into: [:]) { files, file in
-      // It may go meanwhile.
+      // The file may disappear meanwhile.
       guard let bytes = FileManager.default.contents(atPath: path + "/" + file) else { return }
       if bytes.firstRange(of: Data(text.utf8)) != nil { files[file] = bytes }
     }

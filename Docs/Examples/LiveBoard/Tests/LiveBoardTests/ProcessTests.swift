@@ -8,7 +8,7 @@ import Testing
 
 @testable import LiveBoardServer
 
-/// The server as a process of its own: how it starts, ends and comes back.
+/// The server as a process of its own: its start, end and recovery.
 @Suite(.timeLimit(.minutes(15)), .serialized) struct ProcessTests {
   /// A server process on a free port.
   final class Server {
@@ -17,13 +17,13 @@ import Testing
     private let output = Pipe()
 
     /// - Parameters:
-    ///   - fileLimit: How many kilobytes a file may have.
-    ///   - descriptorLimit: How many files and connections the process may have open.
+    ///   - fileLimit: The maximum size of a file, in kilobytes.
+    ///   - descriptorLimit: The maximum number of open files and connections.
     init(in folder: Folder, fileLimit: Int? = nil, descriptorLimit: Int? = nil) async throws {
       let products = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
       process.executableURL = products.appending(path: "LiveBoard")
       process.arguments = ["--port", "0", "--data", folder.path]
-      // A write beyond that fails as on a full disk, if the signal for it is ignored.
+      // A larger write fails as on a full disk if the signal is ignored.
       let limits =
         (fileLimit.map { "trap '' XFSZ; ulimit -S -f \($0); " } ?? "")
         + (descriptorLimit.map { "ulimit -n \($0); " } ?? "")
@@ -35,7 +35,7 @@ import Testing
       process.standardOutput = output
       process.standardError = output
       try process.run()
-      // The log says where it listens.
+      // The log contains the address.
       var log = ""
       while !log.contains("listening on"), let text = try output.fileHandleForReading.read(upToCount: 1) {
         log += String(decoding: text, as: UTF8.self)
@@ -57,7 +57,7 @@ import Testing
       kill(process.processIdentifier, signal)
     }
 
-    /// The rest of the log, and the status.
+    /// The rest of the log, and the exit status.
     func wait() async -> Int32 {
       await withCheckedContinuation { continuation in
         DispatchQueue.global().async { [process] in
@@ -82,7 +82,7 @@ import Testing
     return Int(response.status.code)
   }
 
-  /// The texts on the first board, as the log has them.
+  /// The texts on the first board, read from the log.
   private func texts(in folder: Folder) async throws -> Set<String> {
     let log = try FileLog(directory: folder.path)
     let room = try await RootStore<Room, Edit>(
@@ -152,7 +152,7 @@ import Testing
       "POST /boards/1/cards HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{",
       "GET /boards/1/events HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /boards", "",
     ] {
-      // It never reads.
+      // This client never reads.
       let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
         .channelOption(.autoRead, value: false).connect(host: "127.0.0.1", port: address).get()
       if !request.isEmpty { try await channel.writeAndFlush(ByteBuffer(string: request)) }
@@ -197,7 +197,7 @@ import Testing
       var saved = 0
       while try await post(server.url, text, within: .seconds(30)) == 201 { saved += 1 }
       #expect(saved > 10)
-      // What is shown is what was saved; what was not is waited for.
+      // Reads show saved edits only. Unsaved edits are still waiting.
       let board = try JSONDecoder().decode(Board.self, from: Data(try await get("/boards/1").body.utf8))
       #expect(board.version == saved + 1)
       #expect(try await get("/ready") == (503, #"{"boards\/1":"no room"}"#))
@@ -221,7 +221,7 @@ import Testing
       let folder = try Folder()
       let server = try await Server(in: folder, descriptorLimit: 256)
       let port = try #require(URL(string: server.url)?.port)
-      // Who was there before is answered as ever.
+      // Existing connections are served as before.
       #expect(try await post(server.url, "before", within: .seconds(60)) == 201)
       var silent: [any Channel] = []
       for _ in 0..<280 {
@@ -233,7 +233,7 @@ import Testing
       let files = try FileManager.default.contentsOfDirectory(
         atPath: "/proc/\(server.process.processIdentifier)/fd")
       #expect(files.count < 256 - 64, "libdispatch ends a process that has no descriptor left")
-      // Who comes now waits until there is room.
+      // New connections wait until there is room.
       async let answer = RawConnection(port: port).ask("GET /boards HTTP/1.1\r\nHost: localhost\r\n\r\n")
       for channel in silent { try await channel.close() }
       #expect(try await answer.hasPrefix("HTTP/1.1 200"))
@@ -257,7 +257,7 @@ import Testing
       await log.close()
       let server = try await Server(in: folder, descriptorLimit: 256)
       let url = server.url
-      // All of them, and then some whose files have been closed meanwhile.
+      // All boards, then some whose files have been closed meanwhile.
       for boards in [1...2000, 1...100] {
         try await withThrowingTaskGroup { group in
           for writer in 0..<8 {
@@ -284,7 +284,7 @@ import Testing
 
   @Test func `a deletion in the middle of which the server crashes is complete when it starts again`() async throws {
     let folder = try Folder()
-    // What a server that crashes right behind the entry of the list leaves.
+    // The state that a server leaves if it crashes right after the entry in the list.
     let log = try FileLog(directory: folder.path)
     let room = try await RootStore<Room, Edit>(
       following: log["boards/1"], initialState: Room(id: 1, title: ""),

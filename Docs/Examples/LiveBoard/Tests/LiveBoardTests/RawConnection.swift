@@ -1,7 +1,7 @@
 import NIOCore
 import NIOPosix
 
-/// A connection on which anything can be sent.
+/// A connection for arbitrary bytes.
 struct RawConnection {
   let channel: NIOAsyncChannel<ByteBuffer, ByteBuffer>
 
@@ -12,7 +12,7 @@ struct RawConnection {
       }
   }
 
-  /// Sends something, and closes the connection after the first part of the answer; without one, when the server does.
+  /// Sends a text. Closes the connection after the first part of the response, or when the server closes it.
   func ask(_ text: String) async throws -> String {
     try await channel.executeThenClose { inbound, outbound in
       if !text.isEmpty { try await outbound.write(ByteBuffer(string: text)) }

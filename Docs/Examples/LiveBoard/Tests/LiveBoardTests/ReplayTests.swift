@@ -6,17 +6,17 @@ import Testing
 
 @testable import LiveBoardServer
 
-/// Whether `verifyReplay` finds what another version of the program makes of a board's past.
+/// Tests that `verifyReplay` finds every difference of another version of the program in replaying a board.
 ///
 /// With `LIVEBOARD_EDITS=100000` it takes some minutes.
 @Suite(.timeLimit(.minutes(60))) struct ReplayTests {
-  /// A reducer that differs from a version of the board on.
+  /// A reducer that behaves differently from a version of the board on.
   struct Mutation: CustomTestStringConvertible {
     let name: String
     let version: Int
-    /// What it makes of an edit: any number of them.
+    /// Replaces an edit by any number of edits.
     var edits: @Sendable (Edit, Room) -> [Edit] = { edit, _ in [edit] }
-    /// What it does to the board and its changes, as JSON.
+    /// Changes the board and its changes, as JSON.
     var state: (@Sendable (inout [String: Any], inout [[String: Any]]) -> Void)?
 
     var testDescription: String { "\(name) from version \(version) on" }
@@ -45,7 +45,7 @@ import Testing
     var author: String?
   }
 
-  /// Each way to differ, at four versions of a board.
+  /// Each mutation, at four versions of a board.
   static func mutations(upTo version: Int, _ numbers: inout SeededNumbers) -> [Mutation] {
     typealias Edits = @Sendable (Edit, Room) -> [Edit]
     func added(_ change: @escaping @Sendable (inout NewCard) -> Void) -> Edits {
@@ -63,7 +63,7 @@ import Testing
         return [.moveCard(card: card, column: column, position: position)]
       }
     }
-    /// What becomes of the edits of a sort; the others stay.
+    /// Replaces the edits of a kind; the others stay.
     func of(_ isMeant: @escaping @Sendable (Edit) -> Bool, _ change: @escaping Edits) -> Edits {
       { edit, room in isMeant(edit) ? change(edit, room) : [edit] }
     }
@@ -168,7 +168,7 @@ import Testing
     var numbers = SeededNumbers(state: 20)
     let log = MemoryLog()
     var options = LogOptions()
-    // What is slow is not given to the log once more, so that the n-th edit is the n-th entry.
+    // A slow append is not repeated, so the n-th edit is the n-th entry.
     (options.patience, options.snapshotBytes) = (.seconds(1_000_000), nil)
     let store = try await RootStore(
       following: log, initialState: Room(id: 1, title: "board"),
@@ -210,7 +210,7 @@ import Testing
     print("\(found.count) of \(mutations.count) mutations, from \(found.min() ?? 0) to \(found.max() ?? 0)")
   }
 
-  /// Where each mutation first comes to another state, by a look at both after each edit.
+  /// The first entry at which each mutation leads to another state, found by comparing the states after each edit.
   static func differences(of mutations: [Mutation], from edits: [Edit]) -> [Int?] {
     var positions = [Int?](repeating: nil, count: mutations.count)
     var others: [Int: Room] = [:]

@@ -12,7 +12,7 @@ import Testing
 
 @testable import LiveBoardServer
 
-/// What the server answers, over real HTTP on loopback.
+/// The responses of the server, over real HTTP on loopback.
 @Suite(.timeLimit(.minutes(15))) struct ServerTests {
   struct Answer: Decodable {
     let card: Int?
@@ -153,7 +153,7 @@ import Testing
       try await boards.rooms.withStore(1) { room in
         try await room.send(.addCard(text: "a", column: nil))
         let position = await room.statistics.log?.position
-        // Whoever gives them: the store decides.
+        // The store itself refuses these edits, without HTTP.
         let edits: [Edit] = [
           .editCard(card: 2, text: "b"), .editCard(card: 1, text: many), .addCard(text: "", column: nil),
           .addCard(text: "b", column: "No"), .addCard(text: "b", column: nil, key: many),
@@ -190,7 +190,7 @@ import Testing
         #expect(try await request(client, .delete, "/boards/2").status == .noContent)
         #expect(try !folder.contains("remembered"))
         #expect(try !folder.contains("the title"))
-        // The last event says why.
+        // The last event has the reason.
         var last: String?
         while let event = try await events.next() { last = event.name }
         #expect(last == "deleted")
@@ -222,7 +222,7 @@ import Testing
         _ = try await request(client, .post, "/boards/\(board)/cards", #"{"text": "a", "author": "ann"}"#)
       }
       _ = try await request(client, .delete, "/boards/1/cards/1")
-      // They are open, and their figures follow them.
+      // The boards are open, and their figures are up to date.
       while try await listed(client).map(\.version) != [3, 3, nil, 2] { await Task.yield() }
       #expect(try await listed(client).map(\.cards) == [0, 2, nil, 1])
       _ = try await request(client, .delete, "/boards/4")
@@ -290,7 +290,7 @@ import Testing
         try await room.send(.addCard(text: "second", column: nil, author: "bob"))
         // The process dies here.
         #expect(try await room.send(.erase(author: "ann")) { $0.hasToErase })
-        // Another erasure that ends now was before that one.
+        // An earlier erasure ends now.
         #expect(try await room.send(.erased(count: 0)) { $0.hasToErase })
       }
       #expect(try folder.contains("ann"))
@@ -309,7 +309,7 @@ import Testing
       _ = try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#)
       _ = try await request(client, .post, "/boards/2/cards", #"{"text": "b"}"#)
       _ = try await request(client, .delete, "/boards/1/cards/9")
-      // To where it is: no version.
+      // A move to the same place makes no version.
       _ = try await request(client, .post, "/boards/1/cards/1/move", #"{"column": "To do"}"#)
       _ = try await request(client, .delete, "/boards/1/cards/1")
       let history = try await request(client, .get, "/boards/1/history")
@@ -481,7 +481,7 @@ import Testing
     }
   }
 
-  /// A request as somebody writes it by hand, and the status of the answer.
+  /// A hand-written request, and the status of the response.
   private func status(_ client: any TestClientProtocol, _ target: String, hosts: [String]) async throws -> String {
     let head = "GET \(target) HTTP/1.1\r\n" + hosts.map { "Host: \($0)\r\n" }.joined() + "\r\n"
     let answer = try await RawConnection(port: try #require(client.port)).ask(head)
@@ -547,14 +547,14 @@ import Testing
 
   // MARK: Event streams
 
-  /// A client that holds as many streams as it is asked to.
+  /// A client with any number of streams.
   private static let streams = {
     var configuration = HTTPClient.Configuration()
     configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 100
     return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
   }()
 
-  /// The events of a stream, as they come.
+  /// The events of a stream, as they arrive.
   private func withEvents(
     _ client: any TestClientProtocol, _ path: String, after seen: String? = nil,
     _ body: (EventIterator) async throws -> Void
@@ -594,7 +594,7 @@ import Testing
       }
     }
 
-    /// The board after the next event that is about it.
+    /// The board after its next event.
     func nextBoard() async throws -> ShownBoard? {
       while let event = try await next() {
         if event.name == "board" {
@@ -609,7 +609,7 @@ import Testing
       return nil
     }
 
-    /// The next attendance that a condition holds for.
+    /// The next attendance that meets a condition.
     func attendance(where isMeant: (Attendance.People) -> Bool) async throws -> Attendance.People? {
       while let event = try await next() {
         guard event.name == "attendance" else { continue }
@@ -641,7 +641,7 @@ import Testing
             }
           }
         }
-        // The edits begin when all are here.
+        // The edits begin when all clients have joined.
         try await withEvents(client, "/boards/1/events") { events in
           _ = try await events.attendance { $0.count == 11 }
           for writer in 0..<4 {
@@ -661,7 +661,7 @@ import Testing
     @Sendable func add(_ client: any TestClientProtocol) async throws {
       _ = try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#)
     }
-    /// The next event that is about the board.
+    /// The next event of the board.
     @Sendable func next(_ client: any TestClientProtocol, after seen: String?) async throws -> EventIterator.Event {
       var found: EventIterator.Event?
       try await withEvents(client, "/boards/1/events", after: seen) { events in
@@ -672,7 +672,7 @@ import Testing
     let (folder, backup) = (try Folder(), try Folder())
     let seen = Mutex<String?>(nil)
     try await withServer(in: folder) { client in
-      // Somebody stays.
+      // One client stays.
       try await withEvents(client, "/boards/1/events") { events in
         _ = try await events.nextBoard()
         let whole = try await next(client, after: nil)
@@ -686,7 +686,7 @@ import Testing
         seen.withLock { $0 = whole.id }
       }
     }
-    // It knows less than the page does, and then goes on in its own way.
+    // This server knows less than the page, and then takes another course.
     try await withServer(in: backup) { client in
       try await withEvents(client, "/boards/1/events") { events in
         _ = try await events.nextBoard()
@@ -718,7 +718,7 @@ import Testing
       #expect(refused.status == .serviceUnavailable)
       #expect(try message(refused) == "Too many people are here. Try again later.")
       #expect(try await request(client, .post, "/boards/1/cards", #"{"text": "a"}"#).status == .created)
-      // One goes, and another one comes.
+      // One client leaves, and another joins.
       open.removeLast()
       while try await !String(buffer: request(client, .get, "/metrics").body).contains("event_streams 5") {
         await Task.yield()
@@ -740,7 +740,7 @@ import Testing
   @Test func `who is here comes and goes with their streams, though nothing happens`() async throws {
     let folder = try Folder()
     var options = LiveBoardServer.Options()
-    // A write would tell that the client has gone.
+    // No write that would reveal the disconnected client.
     options.beatInterval = .seconds(86_400)
     try await withServer(in: folder, options) { client in
       try await withEvents(client, "/boards/1/events?name=ann") { ann in

@@ -1,6 +1,6 @@
 @testable import LiveBoardServer
 
-/// A board as a page has it: from a whole one, and the changes since.
+/// A board as a page maintains it: from a whole board and the later changes.
 struct ShownBoard: Decodable, Equatable {
   var id = 0
   var version = 0

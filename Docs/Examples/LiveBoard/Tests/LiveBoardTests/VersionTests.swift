@@ -6,7 +6,8 @@ import Testing
 
 @testable import LiveBoardServer
 
-/// The second version of the server beside the first one, and in its place. `Golden/First` was written by the first.
+/// The second version of the server, beside the first one and as its replacement. `Golden/First` was written by the
+/// first version.
 @Suite(.timeLimit(.minutes(15))) struct VersionTests {
   private static let first = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Golden/First").path()
 
@@ -20,7 +21,7 @@ import Testing
     await boards.shutdown()
   }
 
-  /// A store as the first version made it, for what it would say to a log: it had these states, and no other schema.
+  /// A store as the first version made it: it had these states, and no other schema.
   private func firstRoom(_ logs: any LogDirectory) async throws -> Room {
     let room = try await RootStore<Room, Edit>(
       following: logs["boards/1"], initialState: Room(id: 1, title: ""),
@@ -52,7 +53,7 @@ import Testing
       try await withBoards(log, writing: schema) { boards in
         let list = await boards.list.committed()
         #expect(list.items.map(\.title) == ["First board", "Groceries", "A board that stays empty"])
-        // It kept no summaries: a board has one when it has been opened.
+        // The first version wrote no summaries: a board has one after it has been opened.
         #expect(await boards.listed().map(\.version) == (round == 0 ? [nil, nil, nil] : [10, 3, nil]))
         try await boards.rooms.withStore(1) { room in
           let state = await room.state
@@ -117,7 +118,7 @@ import Testing
       let change = try await boards.rooms.withStore(1) { try await $0.send(signed) { $0.changes.last } }
       #expect(change?.by == "ann")
     }
-    // One that reads it and does not write it goes on, and saves no snapshot in which it would be missing.
+    // A server that reads the schema but does not write it continues. It saves no snapshot that would lose data.
     try await withBoards(logs, writing: 2) { boards in
       try await boards.rooms.withStore(1) { room in
         let names = try await room.send(.editCard(card: 1, text: "b")) { $0.changes.map(\.by) }
@@ -137,7 +138,7 @@ import Testing
     }
     await #expect(throws: StoreError.stopped(.newerSchema(position: 1))) { try await firstRoom(logs) }
     await #expect(throws: StoreError.stopped(.newerSchema(position: 1))) { try await firstList(logs) }
-    // One that reads both goes on, and saves no snapshot in which something would be missing.
+    // A server that reads both continues. It saves no snapshot that would lose data.
     try await withBoards(logs, writing: 1) { boards in
       try await boards.rooms.withStore(1) { room in
         let board = try await room.send(.addCard(text: "b", column: nil)) { $0.board }

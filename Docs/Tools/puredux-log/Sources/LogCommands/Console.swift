@@ -38,7 +38,7 @@ public final class Console: Sendable {
     }
   }
 
-  /// From now on, reports contain none of the passwords in these arguments.
+  /// Hides the passwords in these arguments in all later reports.
   func hide(passwordsIn arguments: [String]) {
     lines.withLock { $0.passwords = Passwords(in: arguments) }
   }

@@ -33,7 +33,7 @@ struct Selection: ParsableArguments {
     Console.current.report("Logs: \(report.logs), entries: \(report.entries), added: \(report.added).")
     for failure in report.failures { Console.current.report(visible(failure.description)) }
     guard !report.failures.isEmpty else { return }
-    // The failure without a key is that of all logs whose keys cannot be read.
+    // A failure without a key stands for all logs whose keys cannot be read.
     let count = (report.failures.contains { $0.key == nil } ? "at least " : "") + "\(report.failures.count)"
     throw Failure.wrong("Logs that were left out: \(count).")
   }
@@ -66,7 +66,7 @@ struct Import: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Copies the logs of a file made by `export`.",
     discussion: """
-      An import that was cut short goes on when it is called again. A log of the target that has other entries is refused.
+      An interrupted import continues when it is called again. A log of the target that has other entries is refused.
       """)
   @Argument(help: "The file.")
   var file: String
@@ -103,8 +103,8 @@ struct Copy: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Copies logs to another place.",
     discussion: """
-      A copy that was cut short goes on when it is called again. If the source has grown, its new entries are added. A \
-      log of the target that is no copy is refused, and not changed. No store may follow the target meanwhile.
+      An interrupted copy continues when it is called again. If the source has grown, its new entries are added. A \
+      log of the target that is not a copy is refused and not changed. No store may follow the target meanwhile.
       """)
   @OptionGroup var source: Source
 
@@ -126,7 +126,7 @@ struct Copy: AsyncParsableCommand {
 
   func validate() throws {
     if target.isSame(as: source.log), (targetStream ?? Place.stream) == (source.stream ?? Place.stream) {
-      throw ValidationError("\(target.text) is where the logs are: name another place to copy them to.")
+      throw ValidationError("\(target.text) is the source: choose another target.")
     }
   }
 

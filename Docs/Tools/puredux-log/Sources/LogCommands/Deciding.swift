@@ -83,7 +83,7 @@ struct Truncate: AsyncParsableCommand {
       try await log.truncate(through: newest.position)
       try Console.current.print("\(newest.position)")
       guard tree.source.log.isCluster || tree.source.log.isDatabase else { return }
-      // That is when `NATSLog` and `PostgreSQLLog` remove them, as long as their process lives.
+      // `NATSLog` and `PostgreSQLLog` remove entries after ten seconds, if their process still runs.
       Console.current.report("The entries are removed ten seconds later.")
       try await Task.sleep(for: .seconds(11))
     }

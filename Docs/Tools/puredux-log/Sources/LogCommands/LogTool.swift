@@ -38,7 +38,7 @@ public struct LogTool: AsyncParsableCommand {
     console.hide(passwordsIn: arguments)
     return await Console.$current.withValue(console) {
       do {
-        // The library shows its general help for a command that there is not.
+        // The library shows its general help for an unknown command.
         if arguments.first == "help", let name = arguments.dropFirst().first, !name.hasPrefix("-"), name != "help",
           !configuration.subcommands.contains(where: { "\($0)".lowercased() == name })
         {
@@ -98,7 +98,7 @@ private func withAnyText(_ arguments: [String]) -> [String] {
   return result
 }
 
-/// Why a command was not done, and its exit code.
+/// The reason for a failed command, and its exit code.
 struct Failure: Error {
   var code: Int32
   var text: String

@@ -1,4 +1,4 @@
-/// The passwords in the places that the tool was called with, which are not shown.
+/// The passwords in the arguments of the tool, which must not be shown.
 struct Passwords: Sendable {
   /// The passwords as they are written, with the text around them, and the texts that replace them.
   private var texts: [(text: String, shown: String)] = []
@@ -19,7 +19,7 @@ struct Passwords: Sendable {
     }
   }
 
-  /// A text without them.
+  /// Replaces the passwords in a text.
   func hidden(in text: String) -> String {
     texts.reduce(text) { $0.replacing($1.text, with: $1.shown) }
   }

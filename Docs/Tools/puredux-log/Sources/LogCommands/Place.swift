@@ -10,7 +10,7 @@ import Synchronization
   import PureduxPostgreSQL
 #endif
 
-/// Where logs are.
+/// The place of logs: a directory, a file of exported logs, a cluster, or a database.
 struct Place: ExpressibleByArgument {
   var text: String
 
@@ -19,7 +19,7 @@ struct Place: ExpressibleByArgument {
     text = argument
   }
 
-  /// Whether it has either of the forms that libpq takes. An existing file is no database.
+  /// Whether the text has one of libpq's two forms. An existing file is not a database.
   var isDatabase: Bool {
     if ["postgresql://", "postgres://"].contains(where: { text.hasPrefix($0) }) { return true }
     return text.prefixMatch(of: /\s*[a-z_]+\s*=/) != nil && !FileManager.default.fileExists(atPath: text)
@@ -27,7 +27,7 @@ struct Place: ExpressibleByArgument {
 
   var isCluster: Bool { text.contains("://") && !isDatabase }
 
-  /// However a path is spelt. One cluster, or database, may go by several addresses.
+  /// Compares resolved paths. Two addresses of the same cluster or database are not recognized as the same.
   func isSame(as other: Place) -> Bool {
     func resolved(_ path: String) -> String {
       URL(fileURLWithPath: path).standardizedFileURL.resolvingSymlinksInPath().path
@@ -36,16 +36,16 @@ struct Place: ExpressibleByArgument {
     return isPath ? resolved(text) == resolved(other.text) : text == other.text
   }
 
-  /// The stream of a cluster, and the schema of a database, where none is named.
+  /// The default stream of a cluster, and the default schema of a database.
   static let stream = "puredux"
 
   enum Use {
     case existing
-    /// A directory, a stream, or tables are made where there are none: a stream on so many servers.
+    /// Creates a missing directory, stream or schema; `replicas` is the number of servers of a new stream.
     case new(replicas: Int)
   }
 
-  /// Does something with the logs, and closes them.
+  /// Runs a body with the logs, and closes them.
   func withLogs<Result>(
     stream: String?, _ use: Use = .existing, _ body: (any LogDirectory) async throws -> Result
   ) async throws -> Result {
@@ -75,7 +75,7 @@ struct Place: ExpressibleByArgument {
       #if NATS
         var options = NATSLog.Options()
         options.stream = stream ?? Self.stream
-        // A stream that is there may be on fewer servers.
+        // An existing stream may be on fewer servers.
         if case .new(let replicas) = use {
           options.replicas = replicas
         } else {
@@ -89,7 +89,7 @@ struct Place: ExpressibleByArgument {
     var isDirectory: ObjCBool = false
     let isThere = FileManager.default.fileExists(atPath: text, isDirectory: &isDirectory)
     if isThere, !isDirectory.boolValue { return try await LogArchive(path: text) }
-    // A `FileLog` makes its directory: a misspelt directory is not to be made.
+    // A `FileLog` creates its directory, so a misspelt path must be refused here.
     let isLog = FileManager.default.fileExists(atPath: text + "/lock")
     let isEmpty = isThere && (try? FileManager.default.contentsOfDirectory(atPath: text).isEmpty) == true
     let isMade = if case .new = use { !isThere || isEmpty } else { false }
@@ -100,7 +100,7 @@ struct Place: ExpressibleByArgument {
   }
 }
 
-/// Which logs.
+/// The option group for all logs of a place.
 struct Source: ParsableArguments {
   @Argument(help: "The directory, the file of exported logs, the cluster, or the database.")
   var log: Place
@@ -109,7 +109,7 @@ struct Source: ParsableArguments {
   var stream: String?
 }
 
-/// Which one of them.
+/// The option group for one log.
 struct Tree: ParsableArguments {
   @OptionGroup var source: Source
 
@@ -125,7 +125,7 @@ struct Tree: ParsableArguments {
   }
 }
 
-/// Shows how far a copy is, where somebody looks.
+/// Shows the progress of a copy on a terminal.
 func progress(on console: Console) -> (@Sendable (LogCopyProgress) -> Void)? {
   guard console.showsProgress else { return nil }
   let last = Mutex("")

@@ -10,7 +10,7 @@ struct Keys: AsyncParsableCommand {
   @Option(parsing: .unconditional, help: "Only keys that begin with this text.")
   var prefix = ""
 
-  @Flag(help: "Prints each key as it is, followed by a zero byte, for loops of a shell.")
+  @Flag(help: "Prints each key as it is, followed by a zero byte, for loops in a shell.")
   var null = false
 
   func run() async throws {
@@ -36,11 +36,11 @@ struct Show: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Shows the entries of a log.",
     discussion: """
-      Prints position, sort, details and actions, with tabs between. An action that is no text is in base 64.
+      Prints position, sort, details and actions, separated by tabs. An action that is not text is printed in base 64.
       """)
   @OptionGroup var tree: Tree
 
-  @Option(help: "Only entries behind this position.")
+  @Option(help: "Only entries after this position.")
   var after: UInt64 = 0
 
   @Flag(help: "Prints each entry as a JSON object.")
@@ -134,10 +134,10 @@ struct Stat: AsyncParsableCommand {
 
 struct Verify: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Reads logs as a whole, and prints the faults at which a store would stop.",
+    abstract: "Reads whole logs, and prints the faults at which a store would stop.",
     discussion: """
-      Checks checksums, the form of entries and snapshots, whether entries follow one another as their writers have seen \
-      them, and whether decisions can be carried out. Only the program knows the meaning of actions and states: check \
+      Checks checksums, the format of entries and snapshots, the order of entries as their writers have seen it, and \
+      whether decisions can be carried out. Only the program knows the meaning of actions and states: check \
       that with `verifyReplay`.
       """)
   @OptionGroup var source: Source
@@ -209,7 +209,6 @@ extension LogDirectory {
   }
 }
 
-/// An entry, as it is shown.
 private struct ShownEntry: Encodable {
   var position: UInt64
   var sort: String
@@ -258,7 +257,7 @@ private struct ShownEntry: Encodable {
     get throws {
       let encoder = JSONEncoder()
       encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-      // All hidden characters are in texts, where they may be written as numbers.
+      // Hidden characters occur only in JSON strings, where they can be escaped.
       return String(decoding: try encoder.encode(self), as: UTF8.self).unicodeScalars.map { scalar in
         guard scalar.isHidden else { return String(scalar) }
         return String(scalar).utf16.map { "\\u" + String(0x10000 + Int($0), radix: 16).dropFirst() }.joined()
@@ -266,7 +265,7 @@ private struct ShownEntry: Encodable {
     }
   }
 
-  /// In one line, whatever the texts have.
+  /// Always a single line: texts are escaped.
   var line: String {
     var parts: [String] = []
     if let writer, let first { parts.append("writer=\(writer) first=\(first)") }

@@ -7,7 +7,7 @@
 
   @testable import LogCommands
 
-  /// A PostgreSQL of this machine, on a socket in a directory of its own.
+  /// A local PostgreSQL server, on a socket in a directory of its own.
   private final class Database {
     static let programs: String? = {
       let environment = ProcessInfo.processInfo.environment
@@ -17,17 +17,17 @@
       return all.compactMap(\.self).first { FileManager.default.isExecutableFile(atPath: $0 + "/initdb") }
     }()
 
-    /// A server is never run by root.
+    /// PostgreSQL refuses to run as root.
     private static let user =
       geteuid() == 0 ? ["/usr/bin/setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] : []
 
     let directory: String
     private let process = Process()
-    /// The server lives as long as this is open: so it ends with the process of the tests, too.
+    /// The server ends when this pipe is closed, and so with the test process.
     private let lifeline = Pipe()
 
     init() throws {
-      // The path of a socket has about a hundred bytes at most.
+      // The path of a socket is limited to about a hundred bytes.
       directory = "/tmp/puredux-\(UUID().uuidString.prefix(8))"
       try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
       if geteuid() == 0 { try run(["/bin/chown", "postgres:postgres", directory], as: []) }
@@ -56,10 +56,10 @@
     }
 
     deinit {
-      // That the pipe ends would not do: others may have inherited it.
+      // Closing the pipe is not enough: other processes may have inherited it.
       try? lifeline.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
       process.waitUntilExit()
-      // The server removes it as the last of all.
+      // The server removes this file last.
       while FileManager.default.fileExists(atPath: directory + "/data/postmaster.pid") { usleep(5000) }
       _ = try? run(["/bin/rm", "-rf", directory])
       for path in [directory, directory + ".log"] { try? FileManager.default.removeItem(atPath: path) }
@@ -132,12 +132,12 @@
         #expect(try await tests.state(place + "/back", "rooms/1") == ["a", "b\tc", "d"])
         #expect(await tests.run("remove", form, "rooms/1", "--yes").code == 0)
         #expect(await tests.run("keys", form).lines == ["boards/1"])
-        // Who may read is enough to look.
+        // The right to read is enough for reading commands.
         let rights = "GRANT USAGE ON SCHEMA puredux TO looks; GRANT SELECT ON ALL TABLES IN SCHEMA puredux TO looks"
         try database.execute("CREATE ROLE looks LOGIN PASSWORD 'secret'; " + rights)
         let reader = "postgresql://looks:secret@\(host)/postgres"
         for command in ["keys", "stat", "verify"] { #expect(await tests.run(command, reader).code == 0) }
-        // That may be granted while a log is open.
+        // Rights can be granted while a log is open.
         #expect(await tests.run("skip", reader, "boards/1", "1", "--reason", "none").code == 4)
         #expect(await tests.run("seal", form, "boards/1", "1", "--reason", "other rules").lines == ["6"])
       }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import LogCommands
 
-/// What the commands say, and their exit codes, on directories and files.
+/// The output and exit codes of the commands, on directories and files.
 @Suite(.timeLimit(.minutes(15))) struct LogCommandsTests {
   struct Result {
     var code: Int32
@@ -48,7 +48,7 @@ import Testing
       await log.close()
       return state
     } catch {
-      // So that the directory is free when this returns.
+      // The directory must be free when this returns.
       await log.close()
       throw error
     }
@@ -162,7 +162,7 @@ import Testing
       try Data("precious".utf8).write(to: URL(fileURLWithPath: victim))
       try? FileManager.default.removeItem(atPath: link)
       try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: victim)
-      // The note of what was acknowledged can be missing; nothing else can.
+      // The file with the acknowledged position may be missing; no other file may.
       if let log = try? FileLog(directory: path, onTornTail: { _ in }) {
         let store = try? await RootStore<[String], String>(following: log["boards/1"], initialState: []) {
           $0.append($1)
@@ -199,7 +199,7 @@ import Testing
   @Test("no decision that a log cannot be opened with is made, and one that is pending is found, and taken back")
   func decidingBehindTruncation() async throws {
     try await withLogs { _, path in
-      // In a whole log a decision about an entry of the snapshot is to be carried out before anything is truncated.
+      // In an untruncated log, a decision about an entry of the snapshot must be carried out before a truncation.
       #expect(await run("skip", path, "boards/1", "2", "--reason", "a mistake").lines == ["4"])
       let found = await run("verify", path, "boards/1")
       #expect(found.code == 1 && found.lines.count == 1 && found.lines[0].hasPrefix("boards/1\t4\t"))
@@ -209,11 +209,11 @@ import Testing
       #expect(await run("skip", path, "boards/1", "4", "--reason", "it was none").lines == ["5"])
       #expect(await run("verify", path, "boards/1").code == 0)
       #expect(try await state(path, "boards/1") == ["a", "b\tc", "d"])
-      // An export and a copy have all that.
+      // An export and a copy contain the decisions.
       #expect(await run("export", path, path + ".backup").code == 0)
       #expect(await run("import", path + ".backup", path + ".restored").code == 0)
       #expect(try await state(path + ".restored", "boards/1") == ["a", "b\tc", "d"])
-      // Behind a truncation it is refused.
+      // After a truncation, the decision is refused.
       let log = try FileLog(directory: path)
       let store = try await RootStore<[String], String>(following: log["rooms/1"], initialState: []) { $0.append($1) }
       try await store.eraseLog()
@@ -241,7 +241,7 @@ import Testing
       bytes[60] ^= 1
       try bytes.write(to: URL(fileURLWithPath: file))
       #expect(await run("verify", path, "boards/1").code == 1)
-      // Each is named, and the others are read.
+      // Each damaged log is named, and the others are read.
       let all = await run("verify", path)
       #expect(all.code == 1 && all.lines.map { $0.prefix { $0 != "\t" } } == ["boards/1", "rooms/1"])
       let some = await run("verify", path, "misspelt", "boards/1")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import LogCommands
 
-/// The tool as a user runs it: in a shell, with keys that anybody may have chosen, and with an output that takes nothing.
+/// The tool as users run it: in a shell, with arbitrary keys, and with an output that cannot be written to.
 @Suite(.timeLimit(.minutes(15))) struct ProgramTests {
   private let tests = LogCommandsTests()
 
@@ -16,7 +16,7 @@ import Testing
     var text: String { String(decoding: output, as: UTF8.self) }
   }
 
-  /// Runs a script of bash, in which `puredux-log` is the tool, and `$1` and so on are the arguments.
+  /// Runs a bash script in which `puredux-log` is the tool, and `$1` and so on are the arguments.
   private func shell(_ script: String, _ arguments: String..., hasClosedPipe: Bool = false) throws -> Result {
     let process = Process()
     let products = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path
@@ -93,7 +93,7 @@ import Testing
     }
   }
 
-  /// The loops of the guides that have one over keys.
+  /// The loops over keys in the guides.
   static let loops: [String] = {
     let docs = URL(fileURLWithPath: #filePath).appending(path: "../../../../..").standardizedFileURL
     let pages =

@@ -1,7 +1,7 @@
 #include <stdint.h>
 
-/// How many allocations the process has made; always zero where they cannot be counted.
+/// The number of allocations by the process; always zero where they cannot be counted.
 uint64_t allocation_count(void);
 
-/// How many bytes of the heap are in use.
+/// The number of heap bytes in use.
 uint64_t heap_bytes_in_use(void);

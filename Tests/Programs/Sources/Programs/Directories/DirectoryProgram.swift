@@ -1,10 +1,9 @@
-/// A random program of tasks that use the stores of a directory, let go of them and end them.
+/// A random program of tasks that use, release and end the stores of a directory.
 public struct DirectoryProgram: Codable, Sendable, Equatable {
-  /// In nanoseconds of a clock that is moved by hand.
+  /// In nanoseconds of a clock that is advanced by hand.
   public var idleLimit = 0
   public var countLimit = Int.max
   public var finishes = false
-  /// How the store of each key is made.
   public var makers: [Maker] = []
   public var tasks: [[Step]] = []
   public var ending = Ending.shutDown
@@ -13,9 +12,8 @@ public struct DirectoryProgram: Codable, Sendable, Equatable {
 
   public struct Maker: Codable, Sendable, Equatable {
     public var yields = 0
-    /// It fails whenever this divides the number of the call.
+    /// If set, every call whose number is a multiple of this fails.
     public var failsEvery: Int?
-    /// The keys whose stores it uses.
     public var asks: [Int] = []
     public var shutsDown = false
 
@@ -26,11 +24,10 @@ public struct DirectoryProgram: Codable, Sendable, Equatable {
     case use(Int, sends: Int, yields: Int)
     case open(Int, handle: Int)
     case send(handle: Int)
-    /// An action whose effect goes on for a while, and may end the directory.
+    /// Sends an action whose effect runs for a while, and may end the directory.
     case work(handle: Int, yields: Int, shutsDown: Bool)
     case drop(handle: Int)
     case shutDownStore(handle: Int)
-    /// Uses a store in a task that is cancelled.
     case cancelled(Int)
     case shutDown
     case keys
@@ -40,7 +37,7 @@ public struct DirectoryProgram: Codable, Sendable, Equatable {
 
   public enum Ending: Codable, Sendable, Equatable {
     case shutDown
-    /// Nobody holds the directory any more.
+    /// The directory is released without a shutdown.
     case drop
   }
 }

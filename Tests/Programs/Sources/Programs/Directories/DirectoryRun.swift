@@ -1,7 +1,7 @@
 import Puredux
 import Synchronization
 
-/// One run of a program of a directory. What it records is checked by `DirectoryChecker`.
+/// One run of a program of a directory. `DirectoryChecker` checks its record.
 final class DirectoryRun: Sendable {
   private typealias Directory = StoreDirectory<Int, Int, Action>
   private typealias Handle = StoreHandle<Int, Action>
@@ -13,7 +13,7 @@ final class DirectoryRun: Sendable {
 
   private struct MakerFailed: Error {}
 
-  /// A store, weakly: the directory lets go of it.
+  /// A weakly held store, because the directory must release it.
   private final class Made: Sendable {
     let number: Int
     let works = LiveCount()
@@ -40,7 +40,6 @@ final class DirectoryRun: Sendable {
   private let calls = Guarded<[Int: Int]>([:])
   private let record = Record<DirectoryEvent>()
   private let endings = LiveCount()
-  /// The stores that are alive.
   private let live = LiveCount()
 
   init(_ program: DirectoryProgram) { self.program = program }
@@ -52,7 +51,7 @@ final class DirectoryRun: Sendable {
     return AnyProgram.Verdict(failures: failures, commits: sends)
   }
 
-  // Functions of their own, so that no variable of an asynchronous function holds the directory.
+  // Separate functions, so that no variable of an async function holds the directory.
 
   private func begin() {
     let made = Directory(
@@ -86,7 +85,7 @@ final class DirectoryRun: Sendable {
     }
     letGo()
     _ = await endings.until { $0 == 0 }
-    // Whether dropped or shut down, nothing of it stays.
+    // Nothing of the directory stays alive, whether it was released or shut down.
     if await !live.until({ $0 == 0 }) { add(.kept(live.value)) }
   }
 
@@ -104,7 +103,7 @@ final class DirectoryRun: Sendable {
   private func make(_ key: Int) async throws -> RootStore<Int, Action> {
     let begin = stamp()
     let spec = program.makers[key % program.makers.count]
-    // What was made before has ended.
+    // The previous store of the key must have ended.
     let before = latest.withLock { $0[key] }
     if let before {
       if let root = before.root, root.dispatch(Action()) != .terminated { add(.twoStores(key: key, before.number)) }
@@ -239,7 +238,6 @@ final class DirectoryRun: Sendable {
   }
 }
 
-/// Something that happened in such a run.
 struct DirectoryEvent: Sendable, Equatable {
   enum What: Sendable, Equatable {
     /// The store of a key was made; nil if that failed.
@@ -252,7 +250,7 @@ struct DirectoryEvent: Sendable, Equatable {
     case makerFailed(key: Int)
     case terminated(key: Int)
     case refused(key: Int, String, mayBeCycle: Bool)
-    /// To a store, as its commit of that number.
+    /// An action was sent to a store, as its commit of that number.
     case sent(Int, count: Int)
     case notSent(Int)
     case endBegan(Int)
@@ -267,7 +265,7 @@ struct DirectoryEvent: Sendable, Equatable {
   var end: Int
 }
 
-/// What must hold of any run.
+/// Checks the rules that hold for every run.
 enum DirectoryChecker {
   static func failures(of events: [DirectoryEvent], isDropped: Bool = false) -> [String] {
     var failures: [String] = []
@@ -308,17 +306,17 @@ enum DirectoryChecker {
       case .used(let key):
         if event.begin > ended { failures.append("the store of \(key) is used after the shutdown") }
       case .makerFailed(let key):
-        // It, or one that it asks for, has failed.
+        // This maker, or one that it requested, has failed.
         if !failed.values.joined().contains(where: { $0.begin < event.end }) {
-          failures.append("who asks for \(key) is told of a failure that there was not")
+          failures.append("a caller for key \(key) is told of a failure that did not occur")
         }
       case .terminated(let key):
-        if begun > event.end { failures.append("who asks for \(key) is refused before the shutdown") }
+        if begun > event.end { failures.append("a caller for key \(key) is refused before the shutdown") }
       case .refused(let key, let error, let mayBeCycle):
-        if !mayBeCycle { failures.append("who asks for \(key) is told \(error)") }
+        if !mayBeCycle { failures.append("a caller for key \(key) is told \(error)") }
       case .sent(let number, _):
         if event.begin > min(ended, ends[number]?.ended ?? .max) {
-          failures.append("store \(number) takes after its end")
+          failures.append("store \(number) accepts an action after its end")
         }
       case .cutOff(let number):
         if !isDropped, begun > event.end, ends[number]?.begun ?? .max > event.end {
@@ -328,7 +326,7 @@ enum DirectoryChecker {
         if begun > event.end, ends[number]?.begun ?? .max > event.end {
           failures.append("store \(number) ends while it is used")
         }
-      case .kept(let number): failures.append("\(number) stores are alive that nobody holds")
+      case .kept(let number): failures.append("\(number) released stores are alive")
       default: break
       }
     }

@@ -1,4 +1,4 @@
-/// Compares what happened in a run of a program of effects with what had to.
+/// Compares a run of a program of effects with the model.
 enum EffectChecker {
   static func failures(expected: [EffectPhase], actual: [EffectPhase], isCarrying: Bool) -> [String] {
     for (number, phase) in expected.enumerated() {
@@ -10,7 +10,7 @@ enum EffectChecker {
     return []
   }
 
-  /// What is wrong with one phase; nil if nothing is.
+  /// The first difference in one phase; nil if there is none.
   static func difference(expected: EffectPhase, actual: EffectPhase, isCarrying: Bool) -> String? {
     if expected.answers != actual.answers {
       return "gifts were answered \(actual.answers) and not \(expected.answers)"
@@ -22,7 +22,7 @@ enum EffectChecker {
       guard place < expected.commits.count else { return "\(actual.commits[place]) is committed" }
       guard place < actual.commits.count else { return "\(expected.commits[place]) is not committed" }
       var commit = actual.commits[place]
-      // A send of the driver's may be performed at once, under its own values.
+      // A send by the driver may be performed at once, under the driver's own values.
       if !isCarrying, case .driver(let step, _) = commit.cause, commit.carried == step + 1 { commit.carried = 0 }
       if commit != expected.commits[place] { return "\(commit) is committed and not \(expected.commits[place])" }
     }

@@ -5,15 +5,14 @@ extension EffectProgram {
   }
 }
 
-/// Makes a program of effects from a seed.
 private struct EffectProgramMaker {
   var random: SeededGenerator
-  /// For features that have joined later: programs without them stay the same.
+  /// For features added later, so that a seed's program without them stays the same.
   var later: SeededGenerator
   let performs: Bool
   let features: Features
   var program = EffectProgram()
-  /// Where policies are not mixed, that of each id.
+  /// The policy of each id, if policies are not mixed.
   var policies: [EffectProgram.Identity: EffectProgram.Policy] = [:]
 
   init(seed: UInt64, features: Features) {
@@ -26,7 +25,7 @@ private struct EffectProgramMaker {
 
   mutating func below(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &random) }
 
-  /// Of programs that perform.
+  /// For programs that use `perform`.
   mutating func belowLater(_ limit: Int) -> Int { Int.random(in: 0..<limit, using: &later) }
 
   mutating func once(in number: Int, _ feature: Features = []) -> Bool {
@@ -34,7 +33,7 @@ private struct EffectProgramMaker {
     return isTrue && features.isSuperset(of: feature)
   }
 
-  /// Some milliseconds, and as many nanoseconds that no other time is likely to be the same.
+  /// Some milliseconds, and random nanoseconds, so that equal times are unlikely.
   mutating func time(_ limit: Int = 40) -> Int { (1 + below(limit)) * 1_000_000 + below(1_000_000) }
 
   mutating func make() -> EffectProgram {
@@ -71,7 +70,7 @@ private struct EffectProgramMaker {
       program.tasks = 1 + below(3)
       return program
     }
-    // Where too much comes of it, or too much at a time, with fewer steps.
+    // Fewer steps if too much happens, or too much at one time.
     while program.steps.count > 2, EffectModel(program).isAmbiguous {
       program.steps.removeLast(1 + program.steps.count / 4)
     }
@@ -82,7 +81,7 @@ private struct EffectProgramMaker {
     if performs, belowLater(5) == 0 {
       let begun = program.steps.indices.filter { if case .perform = program.steps[$0] { true } else { false } }
       if !begun.isEmpty, belowLater(4) == 0 { return .cancelPerforming(begun[belowLater(begun.count)]) }
-      // Mostly the same once more.
+      // Usually the same action again.
       let gift = gift()
       return .perform([gift] + (0..<belowLater(4)).map { _ in belowLater(3) == 0 ? self.gift() : gift })
     }
@@ -124,7 +123,7 @@ private struct EffectProgramMaker {
     deed.element = below(2)
     let orders = [0, 1, 1, 1, 1, 2, 2, 3][below(8)]
     for _ in 0..<orders { deed.orders.append(order(number, of: count)) }
-    // A cancellation of effects of the same commit, or of the effect that performs the action.
+    // Cancels effects of the same commit, or the effect that performs the action.
     if performs, belowLater(4) == 0 {
       let cancellation = EffectProgram.Order(.cancel(belowLater(4) == 0 ? .one : .zero))
       if belowLater(2) == 0 { deed.orders.append(cancellation) } else { deed.orders.insert(cancellation, at: 0) }
@@ -194,7 +193,7 @@ private struct EffectProgramMaker {
         work.parts.append(.fail)
         break
       }
-      // Without end, were an effect of the state to change what it depends on by actions that have effects.
+      // An effect of the state that dispatched actions with effects could change its own input, and never end.
       for _ in 0..<below(3) { work.parts.append(.dispatch(later(&self))) }
       if once(in: 10) { work.parts.append(.linger(below(20))) }
     }
@@ -209,7 +208,7 @@ private struct EffectProgramMaker {
 }
 
 extension EffectProgram {
-  /// Smaller programs, those first that leave out most.
+  /// Smaller programs, with the largest reductions first.
   var simplifications: [() -> EffectProgram?] {
     var all: [() -> EffectProgram?] = []
     func add(_ change: @escaping (inout EffectProgram) -> Void) {

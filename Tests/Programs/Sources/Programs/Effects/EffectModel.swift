@@ -1,17 +1,17 @@
-/// What a program of effects must do, step by step: a plain sequential reading of G8.
+/// A sequential model of G8: the exact outcome of a program of effects, step by step.
 struct EffectModel {
   fileprivate typealias Work = EffectProgram.Work
 
-  /// The effects that can meet: those of one store, one element and one id.
+  /// The effects that can interact: those of one store, one element and one id.
   struct SlotKey: Hashable {
     var store: Int
-    /// Nil for the whole and its part.
+    /// Nil for effects of the whole state or its part.
     var list: EffectProgram.Scope?
     var element = 0
     var id: EffectProgram.Identity
   }
 
-  /// A part or an element whose absence ends effects, as one interceptor sees it.
+  /// A part or element whose absence ends effects, as seen by one interceptor.
   struct Owner: Hashable {
     var interceptor: Int
     var generation: Int
@@ -25,10 +25,9 @@ struct EffectModel {
     case delayed(until: Int)
     case asleep(until: Int, next: Int)
     case following(Int, next: Int)
-    /// Waits for a performance.
     case performing(Int, next: Int)
     case atWork
-    /// Its end comes behind what it has dispatched.
+    /// Its end follows the actions that it has dispatched.
     case ending
     case over
 
@@ -51,27 +50,26 @@ struct EffectModel {
     var status = Status.waiting
     var attempt = 0
     var beganIn = -1
-    /// The commit that began it; before the first if it was begun between commits.
+    /// The commit that began it; -1 if it began between commits.
     var beganAt = -1
-    /// The performance that it belongs to.
     var performance: Int?
-    /// Of an effect of the state.
+    /// The following and the element, for an effect of the state.
     var place: (instance: Int, element: Int)?
   }
 
   private struct Slot {
-    /// In the order of their commits.
+    /// In commit order.
     var unfinished: [Int] = []
     var window: (end: Int, opener: Int)?
   }
 
-  /// A state effect that follows a store.
+  /// An effect of the state that follows a store.
   private struct Following {
     var instance: Int
     var spec: Int
     var store: Int
     var isSubscribed: Bool
-    /// The value of each element that has one.
+    /// The values of the elements that are present.
     var values: [Int: Int] = [:]
     var running: [Int: Int] = [:]
     var next: [Int: Int] = [:]
@@ -80,31 +78,31 @@ struct EffectModel {
   private enum Item {
     case action(EffectCommit, by: Int?, of: Int?)
     case end(Int)
-    /// The caller of a performance has been cancelled.
+    /// A performance's caller was cancelled.
     case withdraw(Int)
   }
 
-  /// One action, with the effects that its caller waits for.
+  /// A performed action, with the effects that its caller awaits.
   private struct Performance {
     enum Caller {
-      /// The task that a step has begun, and the place of the gift.
+      /// The task of a step, and the index of its gift.
       case task(step: Int, gift: Int)
       case effect(Int)
     }
 
     var caller: Caller
     var isCancelled = false
-    /// How many commits of this phase there were when all was over.
+    /// The number of this phase's commits when all its effects had ended.
     var overAt: Int?
-    /// Whether its caller still waited then.
+    /// Whether its caller still waited at that point.
     var wasAwaited = false
-    /// Whether its caller has gone on.
+    /// Whether its caller has continued.
     var isDone = false
   }
 
   private let program: EffectProgram
   private(set) var phases: [EffectPhase] = []
-  /// Whether two things happen at one time, so that the order cannot be told; or too much happens.
+  /// Whether the order is undetermined, because two things happen at one time, or too much happens.
   private(set) var isAmbiguous = false
   private var phase = EffectPhase(doing: .start)
   private var now = 0
@@ -118,14 +116,14 @@ struct EffectModel {
   private var queue: [Item] = []
   private var generation = 0
   private var nextInstance = 0
-  /// The store that is let finish.
+  /// The store whose effects are finishing.
   private var finisher: Int?
   private var performances: [Performance] = []
-  /// The tasks that are cancelled, by their steps.
+  /// The cancelled tasks, by step.
   private var cancelledTasks: Set<Int> = []
-  /// Whether an effect gives its next action as soon as its last one is committed.
+  /// Whether an effect gives its next action right after its last commit.
   private var someoneGoesOn = false
-  /// Whether a commit is in progress, and the performance that it belongs to.
+  /// Whether a commit is in progress, and its performance.
   private var isCommitting = false
   private var committedPerformance: Int?
 
@@ -148,7 +146,7 @@ struct EffectModel {
       if isAmbiguous { return }
       perform(step, number)
     }
-    // Whatever is left, to its end.
+    // Runs all remaining effects to their end.
     var rounds = 0
     while let time = nextDeadline, !isAmbiguous {
       rounds += 1
@@ -216,7 +214,7 @@ struct EffectModel {
     case .intercept:
       guard isAlive[0] else { return }
       phase.doing = .intercept
-      // Its effects of the state end, and those of the new one begin with the present state.
+      // The old interceptor's effects of the state end; those of the new one begin with the current state.
       while let place = followings.firstIndex(where: { $0.store == 0 && !$0.isSubscribed }) { stopFollowing(at: place) }
       generation += 1
       for spec in program.stores[0].stateEffects { follow(spec, store: 0, isSubscribed: false) }
@@ -255,7 +253,7 @@ struct EffectModel {
   private mutating func settle() {
     goOn()
     if let store = finisher, !isBusy(below: store) {
-      // What follows states only ends with them.
+      // Effects that only follow states end now.
       cancelEffects(below: store)
       finisher = nil
       phase.isFinished = true
@@ -268,11 +266,11 @@ struct EffectModel {
     if position > 250 || effects.count > 400 { isAmbiguous = true }
   }
 
-  /// Does all that happens before time goes on.
+  /// Performs everything that happens before time advances.
   private mutating func goOn() {
     repeat {
       drain()
-      // What was cancelled has returned, and what waited for that begins.
+      // Cancelled effects have returned, so effects that waited for them begin.
       for place in followings.indices {
         for (element, effect) in followings[place].running where effects[effect].status == .over {
           followings[place].running[element] = nil
@@ -310,7 +308,7 @@ struct EffectModel {
 
   // MARK: Performances
 
-  /// A task performs an action, unless it has performed all of them, or is cancelled.
+  /// Performs a task's next action, unless all are performed or the task is cancelled.
   private mutating func perform(step: Int, gift: Int) {
     guard case .perform(let gifts) = program.steps[step], gift < gifts.count, !cancelledTasks.contains(step) else {
       return
@@ -336,7 +334,7 @@ struct EffectModel {
     for place in performances.indices where performances[place].overAt == nil && isOver(place) {
       performances[place].overAt = phase.commits.count
       performances[place].wasAwaited = isAwaited(place)
-      // Its caller goes on, and so does the effect whose action or end this results from.
+      // The caller continues, and so does the effect whose action or end caused this.
       let isAnotherEnding = queue.contains { item in
         if case .end(let effect) = item { effects[effect].slot != nil } else { false }
       }
@@ -350,7 +348,7 @@ struct EffectModel {
     return false
   }
 
-  /// Lets the callers go on whose performances are over. False if there are none.
+  /// Lets the callers of ended performances continue. Returns false if there are none.
   private mutating func callersGoOn() -> Bool {
     let over = performances.indices.filter { performances[$0].overAt != nil && !performances[$0].isDone }
     // Two callers, or a caller and other commits of the phase, could come in any order.
@@ -365,7 +363,7 @@ struct EffectModel {
         perform(step: step, gift: gift + 1)
         if performances.count == count { continue }
       case .effect(let effect):
-        // One that a later commit has cancelled may have gone on before that.
+        // An effect that a later commit cancelled may have continued before that commit.
         if isLate, performances[place].wasAwaited { isAmbiguous = true }
         guard case .performing(place, let next) = effects[effect].status else { continue }
         work(effect, from: next, isAlone: true)
@@ -406,7 +404,7 @@ struct EffectModel {
     }
   }
 
-  /// The state that an interceptor's parts are parts of.
+  /// The state whose parts an interceptor sees.
   private func seen(by interceptor: Int) -> EffectLocal {
     locals[program.stores[interceptor].looksAtRoot ? 0 : interceptor]
   }
@@ -486,7 +484,7 @@ struct EffectModel {
       } else if latest {
         if let held = unfinished.first(where: isHeldThrottled) { cancel(held) }
         append(.held(until: end))
-        // One that waited for the one that is left out may begin.
+        // An effect that waited for the replaced one may begin.
         beginWaiting(in: key)
       } else {
         leaveOut(effect)
@@ -509,7 +507,7 @@ struct EffectModel {
     slots[key]?.window = nil
   }
 
-  /// Begins those whose turn has come.
+  /// Begins the effects whose turn has come.
   private mutating func beginWaiting(in key: SlotKey) {
     var before = 0
     for effect in slots[key]?.unfinished ?? [] {
@@ -543,7 +541,8 @@ struct EffectModel {
     work(effect, from: 0)
   }
 
-  /// - Parameter isAlone: Whether nothing else happens, so that what it has dispatched is committed before it goes on.
+  /// - Parameter isAlone: Whether nothing else happens, so that its dispatched actions are committed before it
+  ///   continues.
   private mutating func work(_ effect: Int, from first: Int, isAlone: Bool = false) {
     effects[effect].status = .atWork
     let (parts, store, key) = (effects[effect].work.parts, effects[effect].store, effects[effect].key)
@@ -554,7 +553,7 @@ struct EffectModel {
         effects[effect].status = .asleep(until: now + time, next: place + 1)
         return
       case .follow(let count):
-        // Behind what it has dispatched itself.
+        // Its own dispatched actions come first.
         if isAlone { drain() }
         if effects[effect].status == .over { return }
         if locals[store].commits >= count { continue }
@@ -590,10 +589,10 @@ struct EffectModel {
     queue.append(.end(effect))
   }
 
-  /// Commits an effect's action, if it gives one, and the queued ones. Returns whether the effect goes on.
+  /// Commits an effect's action, if it gives one, and the queued ones. Returns whether the effect continues.
   ///
-  /// An effect goes on at once with its next part. If a place behind its last commit cancels it, that part may come
-  /// before the place or behind it.
+  /// An effect continues at once with its next part. If a later entry cancels it, that part may come before or after
+  /// the cancellation.
   private mutating func drain(
     _ action: EffectCommit? = nil, of performance: Int? = nil, before parts: ArraySlice<EffectProgram.Part>,
     by effect: Int
@@ -613,7 +612,7 @@ struct EffectModel {
     return false
   }
 
-  /// An effect, or a caller that goes on, gives an action while others do: any of them may be first.
+  /// An effect, or a continuing caller, gives an action while others do: any of them may be first.
   private mutating func noteRace(of effect: Int?) {
     let others = queue.contains { item in
       switch item {
@@ -668,7 +667,7 @@ struct EffectModel {
   private mutating func cancel(_ effect: Int) {
     let key = effects[effect].key
     if effects[effect].status == .over { return }
-    // One that has begun since the tree had settled may have been entered, unless the same commit has begun it.
+    // An effect that began in this phase may have been entered, unless the same commit began it.
     if effects[effect].beganIn == phases.count, let count = phase.entries[key] {
       phase.entries[key] = count > 1 ? count - 1 : nil
       if !isCommitting || effects[effect].beganAt != position { phase.maybe.insert(key) }
@@ -694,7 +693,7 @@ struct EffectModel {
     withdraw(gone)
   }
 
-  /// Cancels effects so that for others it is as if they had never been.
+  /// Cancels effects as if they had never existed for others.
   private mutating func withdraw(_ gone: [Int]) {
     if gone.isEmpty { return }
     var touched: [SlotKey] = []
@@ -708,7 +707,7 @@ struct EffectModel {
     }
     for key in touched {
       guard let slot = slots[key] else { continue }
-      // One that waited for a window which is no more begins, and opens its own.
+      // An effect that waited for the closed window begins, and opens its own.
       if slot.window == nil, let held = slot.unfinished.first(where: isHeldThrottled),
         case .throttled(let time, _) = effects[held].policy
       {
@@ -750,7 +749,7 @@ struct EffectModel {
     }
   }
 
-  /// Cancels what runs and waits for an element. What runs stands in the way of what comes until the tree has settled.
+  /// Cancels the running and the next effect of an element. The running one blocks new ones until the tree has settled.
   private mutating func stop(_ element: Int, at place: Int) {
     if let running = followings[place].running[element] { cancel(running) }
     if let next = followings[place].next.removeValue(forKey: element) {
@@ -769,12 +768,12 @@ struct EffectModel {
 
   // MARK: Ends
 
-  /// Gives a store its last action, and cancels everything of it and below it.
+  /// Gives a store its last action, then cancels all effects of it and of the stores below.
   private mutating func end(_ store: Int) {
     let turnedAway = phase.turnedAway
     giveLast(store)
     drain()
-    // The store has closed: what one of its last effects would stand in the way of may come when that has gone.
+    // The store has closed. An effect that its last effects would turn away may come after these have gone.
     phase.maybeTurnedAway += phase.turnedAway - turnedAway
     cancelEffects(below: store)
   }
@@ -824,7 +823,7 @@ struct EffectModel {
     effects.contains { effect in
       guard program.isStore(effect.store, atOrBelow: store) else { return false }
       switch effect.status {
-      // What waits behind one that only follows states ends with that.
+      // An effect that waits for one that only follows states ends with it.
       case .over, .following, .waiting: return false
       case .held, .delayed, .asleep, .performing, .atWork, .ending: return true
       }
@@ -833,7 +832,6 @@ struct EffectModel {
 }
 
 extension EffectModel.Effect {
-  /// Whether its work goes on.
   fileprivate var isLive: Bool {
     switch status {
     case .asleep, .following, .performing: true
@@ -843,7 +841,7 @@ extension EffectModel.Effect {
 }
 
 extension EffectProgram.StateWork {
-  /// What it depends on, by element.
+  /// The values that it depends on, by element.
   func values(of local: EffectLocal) -> [Int: Int] {
     switch kind {
     case .whileAtLeast(let number): [0: local.number >= number ? 1 : 0]

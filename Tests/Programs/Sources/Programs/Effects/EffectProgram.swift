@@ -1,40 +1,37 @@
-/// A random program of effects. One task gives actions and moves the clock, and has the tree settle after each step;
-/// the effects of the actions are what the actions say. Every work sleeps first, and no two sleep until the same time:
-/// so no two are ever at work at a time, and `EffectModel` can tell exactly what happens.
+/// A random program of effects. One task gives actions and moves the clock, and the tree settles after each step. The
+/// actions specify their effects. Every effect sleeps first, and no two sleep until the same time. So no two effects
+/// ever work at the same time, and `EffectModel` can predict the run exactly.
 public struct EffectProgram: Codable, Sendable, Equatable {
   public var executor: Executor = .own
   public var isCarrying = false
   /// The first is the root.
   public var stores: [Place] = [Place()]
-  /// What can be given. The work of an action dispatches only those that come later, so that it comes to an end.
+  /// All actions. The effects of an action dispatch only later ones, so that every chain ends.
   public var actions: [Deed] = []
-  /// Effects of the state that stores are made with, or that are subscribed.
   public var stateEffects: [StateWork] = []
   public var steps: [Step] = []
-  /// Zero: one task, and the tree settles after each step. Otherwise that many tasks share the steps, at their own
-  /// pace, and `EffectRecordChecker` tells what must hold all the same.
+  /// If zero, one task performs the steps, and the tree settles after each. Otherwise so many tasks share the steps
+  /// without waiting, and `EffectRecordChecker` checks the rules that hold nevertheless.
   public var tasks = 0
 
   public init() {}
 
-  /// A store.
   public struct Place: Codable, Sendable, Equatable {
     public var parent = -1
     public var isOfPart = false
-    /// Whether its interceptor lifts parts of the root's state, and not of its own.
+    /// Whether its interceptor lifts parts of the root's state instead of its own.
     public var looksAtRoot = false
-    /// The action that it is given as its last.
+    /// Its last action.
     public var atEnd: Int?
-    /// The effects of its state that it is made with.
     public var stateEffects: [Int] = []
 
     public init(parent: Int = -1) { self.parent = parent }
   }
 
-  /// An action: what it does to the states, and what interceptors return for it.
+  /// An action: its change of the states, and the effects that interceptors return for it.
   public struct Deed: Codable, Sendable, Equatable {
     public var change: Change = .nothing
-    /// The element that its orders for elements are about.
+    /// The element that its orders for elements refer to.
     public var element = 0
     public var orders: [Order] = []
 
@@ -51,9 +48,9 @@ public struct EffectProgram: Codable, Sendable, Equatable {
     case element(Int, Int?)
   }
 
-  /// What one interceptor returns for an action.
+  /// The effect that one interceptor returns for an action.
   public struct Order: Codable, Sendable, Equatable {
-    /// How many stores above the one that is given the action.
+    /// The number of levels from the action's store up to the interceptor's.
     public var up = 0
     public var scope: Scope = .whole
     public var what: What
@@ -65,7 +62,7 @@ public struct EffectProgram: Codable, Sendable, Equatable {
     }
   }
 
-  /// Whose interceptor it is, lifted to what.
+  /// The part of the state that the interceptor is lifted to.
   public enum Scope: Int, Codable, Sendable, CaseIterable {
     case whole, part, keyed, listed
   }
@@ -75,7 +72,7 @@ public struct EffectProgram: Codable, Sendable, Equatable {
     case cancel(Identity)
   }
 
-  /// An id: its type counts, too.
+  /// An id, which includes its type.
   public enum Identity: Int, Codable, Sendable, CaseIterable {
     case zero, one, real, text
   }
@@ -93,7 +90,7 @@ public struct EffectProgram: Codable, Sendable, Equatable {
 
   public struct Work: Codable, Sendable, Equatable {
     public var after = 0
-    /// The first is a sleep or a wait.
+    /// The first part is a sleep or a wait.
     public var parts: [Part]
     public var attempts = 1
     public var pause = 0
@@ -105,18 +102,17 @@ public struct EffectProgram: Codable, Sendable, Equatable {
 
   public enum Part: Codable, Sendable, Equatable {
     case sleep(Int)
-    /// Follows the states of its store until that has been given so many actions.
+    /// Follows its store's states until the store has reduced so many actions.
     case follow(Int)
     case dispatch(Int)
-    /// To a store, in the order of whoever sends.
+    /// Sends to a store, in the sender's order.
     case send(Int, to: Int)
-    /// To a store, and waits for the effects.
+    /// Performs on a store, and awaits the effects.
     case perform(Int, to: Int)
     case fail
     case linger(Int)
   }
 
-  /// An effect of the state.
   public struct StateWork: Codable, Sendable, Equatable {
     public enum Kind: Codable, Sendable, Equatable {
       case whileAtLeast(Int)
@@ -139,7 +135,6 @@ public struct EffectProgram: Codable, Sendable, Equatable {
   public struct Gift: Codable, Sendable, Equatable {
     public var store: Int
     public var action: Int
-    /// Sent, and not dispatched.
     public var isSent = false
 
     public init(_ action: Int, to store: Int) {
@@ -149,30 +144,28 @@ public struct EffectProgram: Codable, Sendable, Equatable {
   }
 
   public enum Step: Codable, Sendable, Equatable {
-    /// One after the other, without a pause.
+    /// Gives actions one after the other, without a pause.
     case give([Gift])
-    /// A task performs one after the other.
+    /// Starts a task that performs actions one after the other.
     case perform([Gift])
-    /// Cancels the task that a step has begun.
+    /// Cancels the task that a step has started.
     case cancelPerforming(Int)
-    /// Moves the clock, from one time at which something happens to the next.
+    /// Advances the clock by a time, stopping at each deadline.
     case advance(Int)
-    /// Moves the clock to the next time at which something happens.
+    /// Advances the clock to the next deadline.
     case next
     case shutDown(Int)
-    /// Only a store that has none below it.
+    /// Only for a store without stores below it.
     case release(Int)
-    /// Finishes within a time, and moves the clock until that is over.
+    /// Finishes within a time limit, advancing the clock until the end.
     case finish(Int, within: Int)
     case subscribe(Int, store: Int)
     case unsubscribe(Int)
-    /// Sets the root's interceptor anew.
     case intercept
   }
 }
 
 extension EffectProgram {
-  /// The stores from the root down to one.
   func path(to store: Int) -> [Int] {
     var path: [Int] = []
     var next = store
@@ -192,7 +185,6 @@ extension EffectProgram {
   }
 }
 
-/// What a store of such a program owns.
 struct EffectLocal: Sendable, Equatable {
   var commits = 0
   var number = 0
@@ -210,7 +202,6 @@ struct EffectLocal: Sendable, Equatable {
   }
 }
 
-/// What began an action.
 enum EffectCause: Sendable, Hashable {
   case driver(step: Int, gift: Int)
   case effect(EffectKey, attempt: Int, place: Int)
@@ -218,11 +209,11 @@ enum EffectCause: Sendable, Hashable {
   case atEnd(Int)
 }
 
-/// Distinguishes an effect from all others of a run.
+/// Identifies an effect within a run.
 enum EffectKey: Sendable, Hashable, Comparable {
-  /// Of an action, by its place in the order and the place of the order in it.
+  /// An effect of an action: the commit's position, and the order's index in the action.
   case order(Int, Int)
-  /// Of an effect of the state: which, for which element, and after how many commits.
+  /// An effect of the state: its instance, its element, and the number of commits before it.
   case state(Int, Int, Int)
 }
 
@@ -233,9 +224,8 @@ struct EffectCommit: Sendable, Equatable {
   var carried: Int
 }
 
-/// What has happened between two moments at which the tree was settled.
+/// The events between two moments at which the tree was settled.
 struct EffectPhase: Sendable, Equatable {
-  /// What the driver does.
   enum Doing: Sendable, Equatable {
     case give([EffectProgram.Gift], step: Int)
     case perform([EffectProgram.Gift], step: Int)
@@ -251,31 +241,30 @@ struct EffectPhase: Sendable, Equatable {
   }
 
   var doing: Doing
-  /// Whether a store that was let finish has ended then.
+  /// Whether a finishing store ended in this phase.
   var isFinished = false
   var commits: [EffectCommit] = []
-  /// How often works were entered.
+  /// How often each effect's work was entered.
   var entries: [EffectKey: Int] = [:]
-  /// Those that may have been entered once more.
+  /// The effects that may have been entered once more.
   var maybe: Set<EffectKey> = []
-  /// The works that go on at the end.
+  /// The effects whose work is under way at the end of the phase.
   var live: Set<EffectKey> = []
-  /// The value that is carried, of those that were entered.
   var carried: [EffectKey: Int] = [:]
-  /// How many run, wait or are held under ids.
+  /// The number of effects that run, wait or are held under ids.
   var count = 0
   var turnedAway = 0
-  /// How many of these may not have been.
+  /// How many of `turnedAway` may not have been turned away.
   var maybeTurnedAway = 0
   var failed: [EffectKey] = []
-  /// Whether each gift was taken.
+  /// Whether each gift was accepted.
   var answers: [Bool] = []
-  /// The gifts of tasks that perform whose calls have returned.
+  /// The gifts of `perform` tasks whose calls have returned.
   var returned: Set<EffectCause> = []
 }
 
 extension EffectProgram: CustomStringConvertible {
-  /// The actions that can be given.
+  /// The reachable actions.
   private var used: Set<Int> {
     var used: Set<Int> = []
     var new = stores.compactMap(\.atEnd)

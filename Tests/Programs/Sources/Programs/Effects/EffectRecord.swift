@@ -1,4 +1,4 @@
-/// What happened in a run of a program of effects in which several tasks give actions at their own pace.
+/// The record of a run of a program of effects in which several tasks give actions without waiting.
 struct EffectRecord: Sendable {
   struct Work: Sendable {
     var key: EffectKey
@@ -6,24 +6,22 @@ struct EffectRecord: Sendable {
     var left: Int
   }
 
-  /// With the moment at which each was reduced.
+  /// Each commit, with the moment of its reduction.
   var commits: [(commit: EffectCommit, moment: Int)] = []
   var works: [Work] = []
   var turnedAway = 0
-  /// Of the stores that were ended.
   var ended: Set<Int> = []
-  /// Whether interceptors were set anew.
   var isReplaced = false
-  /// How many effects were counted under ids when nothing happened any more; nil if the tree had ended.
+  /// The number of effects counted under ids after everything was quiet; nil if the tree had ended.
   var count: Int?
   var live: Set<EffectKey> = []
 }
 
-/// What must hold of a run however its tasks interleave.
+/// Checks the rules that hold for every interleaving of the tasks.
 struct EffectRecordChecker {
   private typealias Slot = EffectModel.SlotKey
 
-  /// An effect that an interceptor has returned.
+  /// An effect that an interceptor returned.
   private struct Returned {
     var key: EffectKey
     var position: Int
@@ -31,9 +29,9 @@ struct EffectRecordChecker {
     var owner: EffectModel.Owner?
     var policy: EffectProgram.Policy
     var store: Int
-    /// The commit that cancels it, whatever else happens.
+    /// The commit that certainly cancels it.
     var cancelledAt = Int.max
-    /// Whether its part or element has been absent, and its interceptor may have been replaced by then.
+    /// Whether its part or element was absent, while its interceptor may already have been replaced.
     var mayBeCancelled = false
   }
 
@@ -54,7 +52,7 @@ struct EffectRecordChecker {
     self.record = record
   }
 
-  // MARK: What interceptors return
+  // MARK: Effects returned by interceptors
 
   private mutating func replay() {
     var locals = program.stores.map { _ in EffectLocal() }
@@ -87,7 +85,7 @@ struct EffectRecordChecker {
   }
 
   private mutating func cancel(_ place: Int, at position: Int) {
-    // One that has been replaced no longer looks for what is gone.
+    // A replaced interceptor no longer cancels effects of absent parts.
     if record.isReplaced {
       returned[place].mayBeCancelled = true
       return
@@ -127,9 +125,9 @@ struct EffectRecordChecker {
     }
   }
 
-  // MARK: What follows from that
+  // MARK: Checks
 
-  /// When a commit is certainly over, and what it cancels is cancelled.
+  /// The moment at which a commit is certainly over, with its cancellations.
   private func end(of position: Int) -> Int {
     position < record.commits.count ? record.commits[position].moment : .max
   }
@@ -137,7 +135,7 @@ struct EffectRecordChecker {
   private mutating func check() {
     let places = Dictionary(uniqueKeysWithValues: returned.enumerated().map { ($1.key, $0) })
     for (index, (commit, _)) in record.commits.enumerated() {
-      // What is sent to a store that an effect has obtained otherwise is not taken back.
+      // An action given to a store that the work did not get from its effect is not withdrawn.
       guard case .effect(let key, _, let place) = commit.cause, let effect = places[key].map({ returned[$0] }) else {
         continue
       }
@@ -181,7 +179,7 @@ struct EffectRecordChecker {
     for (_, effects) in Dictionary(grouping: returned.filter { $0.slot != nil }, by: \.slot) {
       for (place, effect) in effects.enumerated() {
         guard let entered = entries[effect.key]?.map(\.entered).min() else { continue }
-        /// Those before it that were at work at some moment, and not cancelled by then.
+        /// The number of earlier effects that were at work at a moment, and not cancelled by then.
         func atWork(at moment: Int) -> Int {
           effects[..<place].count { other in
             let isCancelled =
@@ -211,7 +209,7 @@ struct EffectRecordChecker {
     }
   }
 
-  /// Whether one of the newest may have cancelled it: that depends on which others had ended by then.
+  /// Whether an effect with `.newest` may have cancelled it, which depends on how many others had ended by then.
   private func mayBeReplaced(_ effect: Returned, in effects: [Returned]) -> Bool {
     effect.mayBeCancelled
       || effects.contains { other in
@@ -219,7 +217,7 @@ struct EffectRecordChecker {
       }
   }
 
-  /// Never two for one element of a state at a time.
+  /// No two effects of one element of a state run at a time.
   private mutating func checkElements() {
     var elements: [[Int]: [EffectRecord.Work]] = [:]
     for work in record.works {

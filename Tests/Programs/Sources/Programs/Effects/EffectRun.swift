@@ -5,14 +5,13 @@ enum CarriedNumber {
   @TaskLocal static var current = 0
 }
 
-/// An action of a program of effects.
 struct EffectAction: Sendable {
   var store: Int
   var action: Int
   var cause: EffectCause
 }
 
-/// The state of every store: what the stores on its path own, the root's first.
+/// The state of any store: the local states of the stores on its path, the root's first.
 struct EffectState: Sendable, Equatable {
   var locals: [EffectLocal]
   var elements: Keyed<Int, Int> = [:]
@@ -23,7 +22,6 @@ struct EffectState: Sendable, Equatable {
     return composed
   }
 
-  /// What a child store of a part follows.
   var part: EffectState {
     var part = self
     for place in part.locals.indices { part.locals[place].commits = 0 }
@@ -31,7 +29,7 @@ struct EffectState: Sendable, Equatable {
   }
 }
 
-/// One run of a program of effects: records, phase by phase, what happens.
+/// One run of a program of effects. It records the events of each phase.
 final class EffectRun: Sendable {
   typealias Root = RootStore<EffectState, EffectAction>
   typealias Child = StateStore<EffectState, EffectAction>
@@ -47,7 +45,7 @@ final class EffectRun: Sendable {
     var returned: Set<EffectCause> = []
     var violations: [String] = []
     var position = 0
-    // For runs at the tasks' own pace.
+    // For runs of several tasks.
     var moments: [Int] = []
     var works: [EffectRecord.Work] = []
     var moment = 0
@@ -58,7 +56,7 @@ final class EffectRun: Sendable {
     var children: [Int: Child] = [:]
     var proxies: [Int: Store<EffectState, EffectAction>] = [:]
     var subscriptions: [Int: Subscription] = [:]
-    /// The tasks that perform, by their steps.
+    /// The tasks that perform actions, by step.
     var performing: [Int: Task<Void, Never>] = [:]
     var ending: Task<Void, Never>?
     var nextInstance = 0
@@ -73,7 +71,7 @@ final class EffectRun: Sendable {
 
   init(_ program: EffectProgram) { self.program = program }
 
-  /// Does what the model says that is to be done, and returns what happened.
+  /// Performs the model's phases, and returns the actual ones.
   func perform(_ expected: [EffectPhase]) async -> (phases: [EffectPhase], violations: [String]) {
     var phases: [EffectPhase] = []
     makeStores()
@@ -92,7 +90,7 @@ final class EffectRun: Sendable {
       }
       take(&actual)
       phases.append(actual)
-      // What comes later follows from what came before.
+      // After a difference, later phases would differ, too.
       if EffectChecker.difference(expected: phase, actual: actual, isCarrying: program.isCarrying) != nil { break }
     }
     let root = held.withLock { $0.root }
@@ -101,8 +99,8 @@ final class EffectRun: Sendable {
     return (phases, happened.withLock { $0.violations })
   }
 
-  /// The tasks that perform are no part of the tree, which does not wait for them when it settles. Returns when they
-  /// have gone on as expected, or after a time in which they would have.
+  /// Tasks that perform are not part of the tree, so settling does not wait for them. Returns when they have continued
+  /// as expected, or after a time limit.
   private func untilCallersWentOn(_ phase: EffectPhase) async {
     let given = phase.commits.map(\.cause).filter { if case .driver(_, let gift) = $0 { gift > 0 } else { false } }
     if phase.returned.isEmpty { return }
@@ -114,15 +112,15 @@ final class EffectRun: Sendable {
           && given.allSatisfy { cause in happened.commits.contains { $0.cause == cause } }
       }
       if isDone { break }
-      // The tree may have to be given time for the effects that they wait for.
+      // The tree may need time for the effects that they await.
       await root?.settled()
       await Task.yield()
     }
   }
 
-  // MARK: At the tasks' own pace
+  // MARK: Several tasks
 
-  /// Lets several tasks share the steps, and returns what happened.
+  /// Several tasks share the steps. Returns the record.
   func performFreely() async -> (record: EffectRecord, violations: [String]) {
     makeStores()
     let left = LiveCount()
@@ -136,7 +134,7 @@ final class EffectRun: Sendable {
           left.subtract()
         }
       }
-      // Time goes on, so that no shutdown waits for it.
+      // Time advances, so that no shutdown waits for it.
       group.addTask { [self] in
         while left.value > 0 {
           for _ in 0..<20 { await Task.yield() }
@@ -167,7 +165,8 @@ final class EffectRun: Sendable {
 
   private func performFreely(_ step: EffectProgram.Step, _ number: Int) async {
     switch step {
-    // A task that performs is no part of the tree, and may go on whenever that seems to have come to its end.
+    // A task that performs is not part of the tree, and may continue after the tree seems quiet. So these actions are
+    // given.
     case .give(let gifts), .perform(let gifts): _ = await perform(.give(gifts, step: number))
     case .cancelPerforming: break
     case .advance(let time): clock.move(to: clock.now.time + .nanoseconds(time))
@@ -186,8 +185,8 @@ final class EffectRun: Sendable {
     }
   }
 
-  /// Moves the clock until nothing happens any more. Returns how many effects are counted under ids; nil if too much
-  /// happened, or the tree has ended.
+  /// Advances the clock until nothing happens any more. Returns the number of effects counted under ids; nil if too
+  /// much happened, or the tree has ended.
   private func run(toItsEnd: Void) async -> Int? {
     guard let root = held.withLock({ $0.root }), await (try? root.store().state) != nil else { return nil }
     var (before, quiet) = (-1, 0)
@@ -252,7 +251,7 @@ final class EffectRun: Sendable {
     case .perform(let gifts, let step):
       let performing = begin(gifts, step: step)
       let first = EffectCause.driver(step: step, gift: 0)
-      // Until it has its place in the order.
+      // Waits until the first action has its place in the order.
       while !happened.withLock({ happened in
         happened.returned.contains(first) || happened.commits.contains { $0.cause == first }
       }) { await Task.yield() }
@@ -269,7 +268,7 @@ final class EffectRun: Sendable {
         isOver.set()
       }
       held.withLock { $0.ending = ending }
-      // Until it measures its time.
+      // Waits until the shutdown sleeps until its limit.
       while !isOver.isSet, !clock.hasSleeper(until: end) { await Task.yield() }
     case .subscribe(let spec, let store, let instance):
       let effect = stateEffect(program.stateEffects[spec], instance: instance, of: store)
@@ -290,7 +289,7 @@ final class EffectRun: Sendable {
 
   private func proxy(of store: Int) -> Store<EffectState, EffectAction>? { held.withLock { $0.proxies[store] } }
 
-  /// Begins a task that performs actions, one after the other.
+  /// Starts a task that performs actions one after the other.
   private func begin(_ gifts: [EffectProgram.Gift], step: Int) -> Task<Void, Never> {
     CarriedNumber.$current.withValue(step + 1) {
       Task {
@@ -324,7 +323,7 @@ final class EffectRun: Sendable {
     } else {
       await child?.shutdown(interceptors: way, clock: clock)
     }
-    // A child store keeps those above it.
+    // A child store keeps the stores above it alive.
     let gone = held.withLock { held in
       let below = held.children.filter { program.isStore($0.key, atOrBelow: store) }
       for child in below.keys { held.children[child] = nil }
@@ -403,7 +402,7 @@ final class EffectRun: Sendable {
   private func report(_ report: EffectReport) {
     switch report.reason {
     case .turnedAway: happened.withLock { $0.turnedAway += 1 }
-    // No program goes that deep.
+    // No program is nested that deeply.
     case .tooDeep: break
     case .failed(let error):
       if let failure = error as? Failure {
@@ -458,7 +457,6 @@ final class EffectRun: Sendable {
       ] + effects.map { .effects(ofState: $0) })
   }
 
-  /// Whether an interceptor has an order for an action.
   private func isMeant(_ action: EffectAction, _ scope: EffectProgram.Scope, _ store: Int) -> Bool {
     program.actions[action.action].orders.contains {
       $0.scope == scope && program.interceptor(of: $0, givenTo: action.store) == store
@@ -534,7 +532,7 @@ final class EffectRun: Sendable {
 
   // MARK: Works
 
-  /// At the tasks' own pace effects come to an end because they give no more than so many actions.
+  /// With several tasks, a limit of actions makes all effects end.
   private var mayGive: Bool { program.tasks == 0 || happened.withLock { $0.position < 200 } }
 
   private func perform(
@@ -584,7 +582,7 @@ final class EffectRun: Sendable {
         }
       case .perform(let number, let target):
         if !Task.isCancelled, mayGive, let proxy = proxy(of: target) {
-          // At the tasks' own pace two could wait for each other.
+          // With several tasks, two performances could await each other.
           if program.tasks > 0 {
             try? await proxy.send(action(number, to: target))
           } else {
@@ -599,7 +597,6 @@ final class EffectRun: Sendable {
   }
 }
 
-/// An element of a list.
 private struct Listed: Identifiable, Equatable, Sendable {
   var id: String
   var value: Int
@@ -625,7 +622,6 @@ extension EffectProgram.Policy {
   }
 }
 
-/// Is set once.
 final class Flag: Sendable {
   private let value = Atomic(false)
   var isSet: Bool { value.load(ordering: .acquiring) }

@@ -1,4 +1,4 @@
-/// A clock that is moved by hand.
+/// A clock that is advanced by hand.
 final class HandClock: Clock, Sendable {
   struct Instant: InstantProtocol {
     var time: Duration

@@ -1,7 +1,7 @@
-/// A random program of effects that end each other's stores, in one tree or in two. Whatever they do, every call
-/// returns long before the limit of those that let effects finish.
+/// A random program of effects that end each other's stores, in one tree or several. Every call returns long before the
+/// time limit of shutdowns that let effects finish.
 public struct EndsProgram: Codable, Sendable, Equatable {
-  /// The first is the root of the first tree; each without a parent begins another.
+  /// The first is the root of the first tree; each further store without a parent is the root of another.
   public var stores: [Place] = [Place()]
   public var tasks: [[Step]] = []
 
@@ -10,25 +10,24 @@ public struct EndsProgram: Codable, Sendable, Equatable {
   public struct Place: Codable, Sendable, Equatable {
     public var parent = -1
     public var isOfPart = false
-    /// What the effect of its last action does.
+    /// The acts of the effect of its last action.
     public var atEnd: [Act]?
-    /// What the effect of its state does, while that is odd.
+    /// The acts of the effect of its state, while that is odd.
     public var whileOdd: [Act]?
-    /// What its observer does with the first state.
+    /// The acts of its observer at the first state.
     public var observing: [Act]?
 
     public init(parent: Int = -1) { self.parent = parent }
   }
 
-  /// How a store is ended.
   public enum Way: Int, Codable, Sendable, CaseIterable {
     case cancelling, finishing
   }
 
-  /// Where an effect calls something.
+  /// The task in which an effect shuts down a store.
   public enum Position: Int, Codable, Sendable, CaseIterable {
     case itself, childTask, task
-    /// In a task that it does not wait for.
+    /// A task that the effect does not await.
     case left
   }
 
@@ -36,18 +35,18 @@ public struct EndsProgram: Codable, Sendable, Equatable {
     case yield(Int)
     /// Follows the states of a store to their end.
     case follow(Int)
-    /// Follows them until there have been so many.
+    /// Follows the states until there have been `count`.
     case await(Int, count: Int)
     case dispatch([Act], to: Int)
     case send(to: Int)
     case end(Int, Way, Position)
     case release(Int)
-    /// Makes a tree for as long as a body runs, in which, or in whose effect, something is done.
+    /// Performs acts in the body of `withStore`, or in an effect of that store.
     case within([Act], inEffect: Bool)
   }
 
   public enum Step: Codable, Sendable, Equatable {
-    /// An action whose effect does this.
+    /// Dispatches an action whose effect performs the acts.
     case give([Act], to: Int, hasID: Bool)
     case end(Int, Way)
     case release(Int)
@@ -70,7 +69,7 @@ extension EndsProgram {
 
   func root(of store: Int) -> Int { path(to: store)[0] }
 
-  /// Changes each act, with the store that its effect belongs to.
+  /// Maps each act, given the store that its effect belongs to.
   mutating func map(_ change: (Act, _ store: Int) -> Act) {
     func mapped(_ acts: [Act], _ store: Int) -> [Act] {
       acts.map { act in
@@ -104,8 +103,8 @@ extension EndsProgram {
     return isFound
   }
 
-  /// Whether an effect follows the states of another tree, which end only with that: those who wait for such an effect
-  /// wait for it for good reason.
+  /// Whether an effect follows the states of another tree. These end only with that tree, so calls that await the
+  /// effect may rightly wait.
   var hasFollowersOfOtherTrees: Bool {
     contains { act, store in
       switch act {
@@ -160,8 +159,8 @@ private struct EndsProgramMaker {
     for _ in 0..<(1 + below(3)) {
       program.tasks.append((0..<(2 + below(8))).map { _ in step() })
     }
-    // Where an effect follows states that do not end with its store, who calls from that store or from below it has its
-    // limit decide.
+    // If an effect follows states that do not end with its store, a shutdown from that store or from below it would
+    // wait for its whole time limit. So these shutdowns cancel instead.
     if program.contains(where: { act, store in
       if case .follow(let other) = act { return !program.isStore(other, atOrBelow: store) }
       if case .await(let other, _) = act { return !program.isStore(other, atOrBelow: store) }
@@ -209,7 +208,7 @@ private struct EndsProgramMaker {
     case 9: return once(in: 2) ? .release(other) : .send(to: other)
     case 10: return .dispatch(acts(from: other, depth: depth + 1), to: other)
     default:
-      // It is waited for: nothing in it follows what others end.
+      // This is awaited, so its acts follow no states that others end.
       let acts = acts(from: store, depth: depth + 1).filter {
         switch $0 {
         case .follow, .await: false

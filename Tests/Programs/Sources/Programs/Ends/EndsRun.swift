@@ -16,26 +16,25 @@ final class EndsRun: Sendable {
     var root: Root?
     var child: Child?
     var proxy: Store<Int, Action>?
-    /// The same stores, for as long as anybody holds them.
+    /// The same stores, until they are released.
     weak var lastRoot: Root?
     weak var lastChild: Child?
   }
 
   private let program: EndsProgram
   private let places: Guarded<[Place]>
-  /// How many effects of each store are at work.
   private let atWork: Guarded<[Int]>
   private let left = Record<Task<Void, Never>>()
   private let violations = Record<String>()
   private let commits = Counter()
-  /// How many actions effects still give, so that they come to an end.
+  /// The number of actions that effects may still give, so that the run ends.
   private let actionsLeft = Atomic(300)
 
-  /// The trees' clock, which runs fast: effects that wait for each other's trees go on when their time is over.
+  /// The trees' clock, which runs fast, so that the limits of effects that await each other's trees are soon over.
   private let clock = HandClock()
-  /// Far more than any call may take, by the continuous clock.
+  /// By the continuous clock, far longer than any call may take.
   private static let limit = Duration.seconds(1_000)
-  /// How long an effect lets the effects of another tree finish, by the fast clock.
+  /// By the fast clock, the limit within which an effect lets another tree's effects finish.
   private static let shortLimit = Duration.seconds(10)
 
   init(_ program: EndsProgram) {
@@ -59,13 +58,13 @@ final class EndsRun: Sendable {
         group.addTask { [self] in for step in task { await perform(step) } }
       }
       if cuts {
-        // What follows another tree ends with that, and nobody else may end it.
+        // An effect that follows another tree ends only with that tree, which nobody else may end.
         for _ in 0..<200 { await Task.yield() }
         for store in program.stores.indices { group.addTask { [self] in await end(store, .cancelling, isLast: true) } }
       }
     }
     await withDiscardingTaskGroup { group in
-      // One that was let go of is there as long as somebody waits for its end, or holds a store below it.
+      // A released store still exists while a caller awaits its end or holds a store below it.
       for store in program.stores.indices {
         group.addTask { [self] in await end(store, cuts ? .cancelling : .finishing, isLast: true) }
       }
@@ -171,7 +170,7 @@ final class EndsRun: Sendable {
     withExtendedLifetime(gone) {}
   }
 
-  /// - Returns: Whether there was such a store.
+  /// - Returns: Whether the store still existed.
   @discardableResult private func end(
     _ store: Int, _ way: EndsProgram.Way, isLast: Bool = false, fromOtherTree: Bool = false
   ) async -> Bool {
@@ -234,7 +233,7 @@ final class EndsRun: Sendable {
       }
       await withStore(initialState: 0, interceptors: inner, reducer: { state, _ in state += 1 }) { made in
         if inEffect, made.dispatch(Action(acts: acts, store: store)) == .enqueued {
-          // One that is cancelled before it began does not begin.
+          // An effect that is cancelled before it begins never begins.
           await withTaskCancellationHandler {
             await done.wait()
           } onCancel: {
