@@ -8,8 +8,8 @@ let isThorough = Context.environment["PUREDUX_THOROUGH"] != nil
 /// One module each: some take long to optimize.
 let thorough: [Target] = ["InterleavingTests", "IsolationTests", "LoadTests", "ReentryTests"].map { name in
   .testTarget(
-    name: name, dependencies: ["Puredux", "PureduxTesting", "PureduxTestSupport"], path: "Tests/Thorough/\(name)",
-    swiftSettings: [.strictMemorySafety()])
+    name: name, dependencies: ["Puredux", "PureduxTesting", "PureduxTestSupport", "PureduxUI"],
+    path: "Tests/Thorough/\(name)", swiftSettings: [.strictMemorySafety()])
 }
 
 let package = Package(
@@ -17,6 +17,8 @@ let package = Package(
   platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
   products: [
     .library(name: "Puredux", targets: ["Puredux"]),
+    .library(name: "PureduxDirectory", targets: ["PureduxDirectory"]),
+    .library(name: "PureduxUI", targets: ["PureduxUI"]),
     .library(name: "PureduxTesting", targets: ["PureduxTesting"]),
     .library(name: "PureduxLog", targets: ["PureduxLog"]),
     .library(name: "PureduxLogTesting", targets: ["PureduxLogTesting"]),
@@ -29,10 +31,14 @@ let package = Package(
   ],
   targets: [
     .target(name: "Puredux", swiftSettings: [.strictMemorySafety()]),
+    .target(name: "PureduxDirectory", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
+    .target(name: "PureduxUI", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
     // The only library that imports Testing: what depends on the others does not need it.
     .target(name: "PureduxTesting", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
     .target(name: "PureduxLog", dependencies: ["Puredux"], swiftSettings: [.strictMemorySafety()]),
-    .target(name: "PureduxLogTesting", dependencies: ["PureduxLog"], swiftSettings: [.strictMemorySafety()]),
+    .target(
+      name: "PureduxLogTesting", dependencies: ["PureduxDirectory", "PureduxLog"],
+      swiftSettings: [.strictMemorySafety()]),
     .systemLibrary(name: "CNATS", providers: [.apt(["libnats-dev"]), .brew(["cnats"])]),
     .target(
       name: "PureduxNATS",
@@ -62,12 +68,23 @@ let package = Package(
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "PureduxPostgreSQLTests",
-      dependencies: ["PureduxPostgreSQL", "PureduxLogTesting", "PureduxTesting", "PureduxTestSupport"],
+      dependencies: [
+        "PureduxDirectory", "PureduxPostgreSQL", "PureduxLogTesting", "PureduxTesting", "PureduxTestSupport",
+      ],
       exclude: ["Golden"],
       swiftSettings: [.strictMemorySafety()]),
     .testTarget(
+      name: "PureduxDirectoryTests",
+      dependencies: ["PureduxDirectory", "PureduxLogTesting", "PureduxTestSupport"],
+      swiftSettings: [.strictMemorySafety()]),
+    .testTarget(
+      name: "PureduxUITests", dependencies: ["PureduxUI", "PureduxTestSupport"],
+      swiftSettings: [.strictMemorySafety()]),
+    .testTarget(
       name: "PureduxTests",
-      dependencies: ["Puredux", "PureduxLogTesting", "PureduxTesting", "PureduxTestSupport"],
+      dependencies: [
+        "Puredux", "PureduxDirectory", "PureduxLogTesting", "PureduxTesting", "PureduxTestSupport", "PureduxUI",
+      ],
       swiftSettings: [.strictMemorySafety()]),
   ] + (isThorough ? thorough : []),
   swiftLanguageModes: [.v6]

@@ -29,6 +29,7 @@ let package = Package(
       dependencies: [
         "PureduxInspector",
         .product(name: "Puredux", package: "Puredux"),
+        .product(name: "PureduxDirectory", package: "Puredux"),
         .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "Hummingbird", package: "hummingbird"),
       ], path: "Sources/InspectorDemo", swiftSettings: [.strictMemorySafety()]),
@@ -37,6 +38,7 @@ let package = Package(
       dependencies: [
         "PureduxInspector",
         .product(name: "Puredux", package: "Puredux"),
+        .product(name: "PureduxDirectory", package: "Puredux"),
         .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "PureduxLogTesting", package: "Puredux"),
         .product(name: "PureduxTesting", package: "Puredux"),

@@ -41,13 +41,15 @@ let package = Package(
     .target(
       name: "PureduxServices",
       dependencies: [
-        .product(name: "Puredux", package: "Puredux"), .product(name: "PureduxLog", package: "Puredux"),
+        .product(name: "Puredux", package: "Puredux"), .product(name: "PureduxDirectory", package: "Puredux"),
+        .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ]),
     .testTarget(
       name: "IntegrationTests",
       dependencies: [
         "PureduxLogging", "PureduxMetrics", "PureduxTracing", "PureduxServices",
+        .product(name: "PureduxDirectory", package: "Puredux"),
         .product(name: "PureduxTesting", package: "Puredux"),
         .product(name: "PureduxLogTesting", package: "Puredux"),
         .product(name: "InMemoryLogging", package: "swift-log"),

@@ -1,4 +1,5 @@
 import Puredux
+import PureduxDirectory
 public import PureduxLog
 
 /// Checks that an engine fulfils the contract of `LogDirectory`: lists of keys and of summaries (optional), removal,

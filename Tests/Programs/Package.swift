@@ -11,7 +11,10 @@ let package = Package(
   dependencies: [.package(name: "Puredux", path: "../..")],
   targets: [
     .target(
-      name: "Programs", dependencies: [.product(name: "Puredux", package: "Puredux")],
+      name: "Programs",
+      dependencies: [
+        .product(name: "Puredux", package: "Puredux"), .product(name: "PureduxDirectory", package: "Puredux"),
+      ],
       swiftSettings: [.strictMemorySafety()]),
     .executableTarget(
       name: "ProgramsCommand", dependencies: ["Programs"], swiftSettings: [.strictMemorySafety()]),

@@ -1,6 +1,7 @@
 #if PostgreSQL
   import Foundation
   import Puredux
+  import PureduxDirectory
   import PureduxLog
   import PureduxLogTesting
   import PureduxTestSupport

@@ -35,6 +35,7 @@ let package = Package(
       name: "LiveBoardServer",
       dependencies: [
         .product(name: "Puredux", package: "Puredux"),
+        .product(name: "PureduxDirectory", package: "Puredux"),
         .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "PureduxLogging", package: "Integrations"),
         .product(name: "PureduxNATS", package: "Puredux", condition: .when(traits: ["NATS"])),
@@ -66,6 +67,7 @@ let package = Package(
       name: "LiveBoardTests",
       dependencies: [
         "LiveBoard", "LiveBoardServer", .product(name: "Puredux", package: "Puredux"),
+        .product(name: "PureduxDirectory", package: "Puredux"),
         .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "PureduxLogTesting", package: "Puredux"),
         .product(name: "HummingbirdTesting", package: "hummingbird"),

@@ -35,6 +35,28 @@ public struct StoreExecutor: Sendable {
 }
 
 extension StoreExecutor {
+  /// A function that runs on this executor, one call at a time.
+  package func running<Input: Sendable, Output: Sendable>(
+    _ body: @escaping @Sendable (Input) -> Output
+  ) -> @Sendable (Input) async -> Output {
+    let runner = Runner(self)
+    return { input in await runner.run { body(input) } }
+  }
+
+  private actor Runner {
+    private nonisolated let executor: ExecutorReference
+    // SAFETY: the executor lives as long as this actor, which holds it.
+    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.unowned }
+
+    init(_ executor: StoreExecutor) {
+      self.executor = ExecutorReference(executor)
+    }
+
+    func run<Result: Sendable>(_ body: @Sendable () -> Result) -> Result { body() }
+  }
+}
+
+extension StoreExecutor {
   /// An executor for tests, on which a tree does one thing in each job.
   package protocol StepByStep: SerialExecutor {
     var isStepByStep: Bool { get }

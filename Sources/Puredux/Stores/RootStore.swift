@@ -91,3 +91,8 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   // Not inlined: otherwise each place where a client may release the store would have a copy.
   @inline(never) deinit { core.release() }
 }
+
+extension RootStore {
+  /// Whether it has neither ended nor stopped.
+  package nonisolated var takesActions: Bool { !core.node.isClosed && core.node.refusal != .stopped }
+}

@@ -87,4 +87,10 @@ public struct DirectoryEvent: Sendable {
   public let directory: String
   /// The description of the store's key.
   public let key: String
+
+  package init(kind: Kind, directory: String, key: String) {
+    self.kind = kind
+    self.directory = directory
+    self.key = key
+  }
 }

@@ -19,6 +19,11 @@ public struct StoreStatistics: Sendable, Equatable {
   /// The progress with the log that the store follows, if any.
   public var log: LogStatistics?
 
+  /// Whether a store with these statistics is in use: it is followed, or has work to do.
+  package var isNeeded: Bool {
+    subscriptions > 0 || waiting > 0 || runningTasks > 0 || (log?.pendingActions ?? 0) > 0
+  }
+
   /// For tests of code that reads statistics.
   public init(
     commits: Int = 0, waiting: Int = 0, childStores: Int = 0, subscriptions: Int = 0, longestBacklog: Int = 0,

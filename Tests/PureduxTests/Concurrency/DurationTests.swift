@@ -1,4 +1,5 @@
 import Puredux
+import PureduxDirectory
 import PureduxTestSupport
 import PureduxTesting
 import Testing

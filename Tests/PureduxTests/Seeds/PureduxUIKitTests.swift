@@ -1,5 +1,6 @@
 import Puredux
 import PureduxTestSupport
+import PureduxUI
 import Testing
 
 /// The snippets of PureduxUIKit, with a view controller that needs no UIKit.

@@ -1,6 +1,7 @@
 import Observation
 import Puredux
 import PureduxTestSupport
+import PureduxUI
 import Testing
 
 /// The snippets of SwiftRex's store type, in this library's words.

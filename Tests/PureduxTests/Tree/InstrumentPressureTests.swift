@@ -1,5 +1,6 @@
 import Foundation
 import Puredux
+import PureduxDirectory
 import PureduxTestSupport
 import PureduxTesting
 import Synchronization

@@ -1,5 +1,6 @@
 import Puredux
 import PureduxTestSupport
+import PureduxUI
 
 // Calls from functions of the main actor. Four files make the same calls: the compiler treats them differently by their
 // caller.

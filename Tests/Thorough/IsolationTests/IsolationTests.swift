@@ -1,5 +1,6 @@
 import Puredux
 import PureduxTestSupport
+import PureduxUI
 import Testing
 
 /// A caller never leaves its actor: after each call to a store, and in a body that a store calls, code runs on the

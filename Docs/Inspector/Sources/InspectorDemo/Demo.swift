@@ -1,6 +1,7 @@
 import Foundation
 import Hummingbird
 import Puredux
+import PureduxDirectory
 import PureduxInspector
 import PureduxLog
 

@@ -3,6 +3,7 @@ import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
 import Puredux
+import PureduxDirectory
 import PureduxInspector
 import PureduxLog
 import PureduxLogTesting

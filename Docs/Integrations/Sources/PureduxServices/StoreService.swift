@@ -1,4 +1,5 @@
 public import Puredux
+public import PureduxDirectory
 public import PureduxLog
 public import ServiceLifecycle
 

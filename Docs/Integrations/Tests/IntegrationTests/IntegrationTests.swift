@@ -5,6 +5,7 @@ import Logging
 import Metrics
 import MetricsTestKit
 import Puredux
+import PureduxDirectory
 import PureduxLog
 import PureduxLogTesting
 import PureduxLogging

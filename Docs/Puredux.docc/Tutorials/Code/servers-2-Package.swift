@@ -11,6 +11,7 @@ let package = Package(
       name: "Rooms",
       dependencies: [
         .product(name: "Puredux", package: "<its last path component>"),
+        .product(name: "PureduxDirectory", package: "<its last path component>"),
         .product(name: "PureduxLog", package: "<its last path component>"),
         .product(name: "PureduxNATS", package: "<its last path component>"),
       ]),

@@ -1,5 +1,6 @@
 import Logging
 import Puredux
+import PureduxDirectory
 import PureduxLog
 import PureduxLogging
 

@@ -2,6 +2,7 @@ import Foundation
 import Hummingbird
 import NIOCore
 import Puredux
+import PureduxDirectory
 import ServiceLifecycle
 
 /// A board's event stream: versions and presence, as server-sent events.

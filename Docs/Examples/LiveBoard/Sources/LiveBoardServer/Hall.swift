@@ -1,6 +1,7 @@
 import Foundation
 import NIOCore
 import Puredux
+import PureduxDirectory
 import Synchronization
 
 /// The data for a board's event streams: an in-memory store that all streams share. While it has streams, it follows

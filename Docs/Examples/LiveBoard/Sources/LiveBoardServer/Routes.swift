@@ -3,6 +3,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 import Puredux
+import PureduxDirectory
 import PureduxLog
 
 struct BoardContext: RequestContext {

@@ -3,6 +3,7 @@ import InMemoryLogging
 import Logging
 import NIOCore
 import Puredux
+import PureduxDirectory
 import PureduxLog
 import PureduxLogTesting
 import Testing

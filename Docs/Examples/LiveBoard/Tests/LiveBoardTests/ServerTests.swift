@@ -6,6 +6,7 @@ import HummingbirdTesting
 import Logging
 import NIOCore
 import Puredux
+import PureduxDirectory
 import PureduxLog
 import Synchronization
 import Testing

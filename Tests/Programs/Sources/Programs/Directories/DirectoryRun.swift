@@ -1,4 +1,5 @@
 import Puredux
+import PureduxDirectory
 import Synchronization
 
 /// One run of a program of a directory. `DirectoryChecker` checks its record.

@@ -1,7 +1,8 @@
+import Puredux
 import PureduxTestSupport
 import Testing
 
-@testable import Puredux
+@testable import PureduxDirectory
 
 /// Stores whose trees stand still: they are their own trouble, and nobody else's.
 @Suite(.timeLimit(.minutes(15))) struct StoreDirectoryStallTests {

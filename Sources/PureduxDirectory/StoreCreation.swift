@@ -1,3 +1,4 @@
+import Puredux
 import Synchronization
 
 /// The creation of a store of a directory. It may wait for other stores, of the same directory or of others, and so for

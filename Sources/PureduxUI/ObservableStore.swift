@@ -1,4 +1,5 @@
-import Observation
+public import Observation
+public import Puredux
 
 /// A store's state on the main actor, for SwiftUI views and other observers: its `state` follows the store.
 ///

@@ -1,6 +1,7 @@
 import Observation
 import Puredux
 import PureduxTestSupport
+import PureduxUI
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) @MainActor struct ObservableStoreTests {

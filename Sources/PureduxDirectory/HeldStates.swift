@@ -1,3 +1,5 @@
+public import Puredux
+
 /// The states of a store that its directory keeps open: the result of `StoreDirectory.states(of:)`.
 ///
 /// The directory keeps the store open while the sequence, or an iterator of it, is held. The sequence releases the

@@ -1,6 +1,7 @@
 import Dispatch
 import Puredux
 import PureduxTestSupport
+import PureduxUI
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) @MainActor struct PresenterTests {

@@ -1,8 +1,9 @@
+import Puredux
 import PureduxLogTesting
 import PureduxTestSupport
 import Testing
 
-@testable import Puredux
+@testable import PureduxDirectory
 
 @Suite(.timeLimit(.minutes(15))) struct StoreDirectoryTests {
   typealias Directory = StoreDirectory<Int, Int, Int>

@@ -1,7 +1,8 @@
+import Puredux
 import PureduxTestSupport
 import Testing
 
-@testable import Puredux
+@testable import PureduxDirectory
 
 /// Streams of one tree out of many.
 @Suite(.timeLimit(.minutes(15))) struct StoreDirectoryStatesTests {

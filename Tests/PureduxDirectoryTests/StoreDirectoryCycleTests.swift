@@ -1,8 +1,9 @@
+import Puredux
 import PureduxLogTesting
 import PureduxTestSupport
 import Testing
 
-@testable import Puredux
+@testable import PureduxDirectory
 
 /// Makers of stores that need each other.
 @Suite(.timeLimit(.minutes(15))) struct StoreDirectoryCycleTests {

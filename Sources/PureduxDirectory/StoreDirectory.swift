@@ -1,3 +1,5 @@
+public import Puredux
+
 /// Trees by key: one store for each room, device or document. A store is made when its key is first used, and shut down
 /// when nobody needs it.
 ///
@@ -194,6 +196,32 @@ extension StoreDirectory {
       let time: Duration
     }
 
+    /// Idle stores, first in, first out, in amortized constant time.
+    private struct IdleQueue {
+      /// The first ones, in reverse order.
+      private var front: [Idle] = []
+      private var back: [Idle] = []
+
+      var count: Int { front.count + back.count }
+      var first: Idle? { front.last ?? back.first }
+
+      mutating func append(_ idle: Idle) { back.append(idle) }
+
+      mutating func popFirst() -> Idle? {
+        if front.isEmpty {
+          front = back.reversed()
+          back = []
+        }
+        defer { if front.isEmpty { front = [] } }
+        return front.popLast()
+      }
+
+      mutating func removeAll(where isObsolete: (Idle) -> Bool) {
+        front.removeAll(where: isObsolete)
+        back.removeAll(where: isObsolete)
+      }
+    }
+
     private let idleLimit: Duration
     private let countLimit: Int
     private let interceptors: InterceptorShutdown
@@ -201,7 +229,7 @@ extension StoreDirectory {
     private let instrument: Instrument?
     private let make: @Sendable (Key) async throws -> Root
     private var entries: [Key: Entry] = [:]
-    private var idle = Queue<Idle>()
+    private var idle = IdleQueue()
     private var sweeper: Task<Void, Never>?
     /// How many stores are not being shut down, and how many of these are just being examined for letting go.
     private var keptCount = 0
@@ -211,7 +239,6 @@ extension StoreDirectory {
     private var isAbandoned = false
     private var nextWaiter = 0
     private var generation = 0
-    private var enders: [CheckedContinuation<Void, Never>] = []
 
     init(
       idleLimit: Duration, countLimit: Int, clock: any Clock<Duration>, interceptors: InterceptorShutdown,
@@ -257,23 +284,19 @@ extension StoreDirectory {
     }
 
     private func untilEnded() async {
-      if !RunningEffect.ofCurrentTask.isEmpty {
-        await withDiscardingTaskGroup { tasks in
-          for key in entries.keys { tasks.addTask { await self.untilClosed(key) } }
-        }
-      } else if !entries.isEmpty {
-        await withCheckedContinuation { enders.append($0) }
+      await withDiscardingTaskGroup { tasks in
+        for key in entries.keys { tasks.addTask { await self.untilClosed(key) } }
       }
     }
 
-    /// Waits for the end of a store, for a caller that is part of an effect: `RootStore.shutdown` limits the wait.
+    /// Waits for the end of a store. If the caller is part of an effect, `RootStore.shutdown` limits the wait.
     private func untilClosed(_ key: Key) async {
       if case .opening(let task, _) = entries[key]?.phase { await task.value }
       guard case .closing(let store, let task) = entries[key]?.phase else { return }
       // In a task of the caller's that is not cancelled with it: a cancellation would cut short effects that another
       // call lets finish.
       await Task { [interceptors] in await store.shutdown(interceptors: interceptors) }.value
-      if store.hasNoTasks { await task.value }
+      if await store.statistics.runningTasks == 0 { await task.value }
     }
 
     var openStores: [(Key, Root)] {
@@ -372,7 +395,6 @@ extension StoreDirectory {
         entries[key] = nil
         keptCount -= 1
         for waiter in waiters { waiter.continuation.resume(throwing: hasEnded ? StoreError.terminated : error) }
-        endIfEmpty()
       case .success(let store) where hasEnded:
         entries[key]?.waiters = [:]
         for waiter in waiters { waiter.continuation.resume(throwing: StoreError.terminated) }
@@ -412,16 +434,9 @@ extension StoreDirectory {
       if entry.waiters.isEmpty || hasEnded {
         entries[key] = nil
         for waiter in entry.waiters.values { waiter.continuation.resume(throwing: StoreError.terminated) }
-        endIfEmpty()
       } else {
         open(key, for: entry.waiters)
       }
-    }
-
-    private func endIfEmpty() {
-      guard hasEnded, entries.isEmpty else { return }
-      for ender in enders { ender.resume() }
-      enders = []
     }
 
     // MARK: Letting go
@@ -429,7 +444,7 @@ extension StoreDirectory {
     /// Nobody holds the directory any more, so that no call can follow.
     func abandon() {
       isAbandoned = true
-      idle = Queue()
+      idle = IdleQueue()
       for (key, entry) in entries {
         switch entry.phase {
         case .opening(let task, _) where entry.waiters.isEmpty: task.cancel()
@@ -451,7 +466,7 @@ extension StoreDirectory {
       idle.append(Idle(key: key, generation: entry.generation, time: time.now + pause))
       // Most entries may be obsolete: there is one for each time that a use of a store ended.
       if idle.count > 2 * entries.count + 64 {
-        for candidate in idle.popAll() where isIdle(candidate) != nil { idle.append(candidate) }
+        idle.removeAll { isIdle($0) == nil }
       }
       if sweeper == nil {
         // It does not hold the table while it sleeps, and is cancelled with it.
@@ -466,7 +481,7 @@ extension StoreDirectory {
     ///
     /// - Returns: How long it is until the next store's is; nil if there is none.
     private func sweep() -> Duration? {
-      while let first = idle.isEmpty ? nil : idle[0] {
+      while let first = idle.first {
         let rest = first.time + idleLimit - time.now
         if rest > .zero { return rest }
         _ = idle.popFirst()
@@ -506,11 +521,11 @@ extension StoreDirectory {
       // One visitor of a tree that stands still is enough.
       if entry.isBeingExamined { return lookAgain(at: key) }
       entries[key]?.isBeingExamined = true
-      let statistics = await store.statistics
+      let isNeeded = await store.statistics.isNeeded
       if case .open(let current) = entries[key]?.phase, current === store { entries[key]?.isBeingExamined = false }
       // It may be used again by now.
       guard isIdle(candidate) != nil else { return }
-      if statistics.isNeeded, store.takesActions { lookAgain(at: key) } else { close(store, of: key) }
+      if isNeeded, store.takesActions { lookAgain(at: key) } else { close(store, of: key) }
     }
 
     /// Looks at the store again later: not at once, however short the limit is.
@@ -518,23 +533,6 @@ extension StoreDirectory {
       appendIdle(key, pause: idleLimit < .milliseconds(100) ? .milliseconds(100) - idleLimit : .zero)
     }
   }
-}
-
-extension StoreStatistics {
-  fileprivate var isNeeded: Bool {
-    subscriptions > 0 || waiting > 0 || runningTasks > 0 || (log?.pendingActions ?? 0) > 0
-  }
-}
-
-extension RootStore {
-  /// Whether it has neither ended nor stopped.
-  fileprivate nonisolated var takesActions: Bool {
-    if core.node.isClosed { return false }
-    return core.node.refusal != .stopped
-  }
-
-  /// Whether none of its tasks is left, nor any of those below it.
-  fileprivate nonisolated var hasNoTasks: Bool { core.node.existingTaskRegistry?.runningCount ?? 0 == 0 }
 }
 
 /// Keeps the store of a directory for as long as somebody holds it.

@@ -1,4 +1,5 @@
 import Puredux
+import PureduxDirectory
 import PureduxLog
 
 let log = try FileLog(directory: "data")

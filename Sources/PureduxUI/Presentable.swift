@@ -1,3 +1,5 @@
+public import Puredux
+
 /// An object that shows a state on the main actor, in a form made for it, its *props*: a view controller, a window, a
 /// terminal. Adopted from PureduxUIKit.
 ///
@@ -47,12 +49,12 @@ extension Presentable {
   ) {
     let owner = store
     let store = store.store()
-    let maker = Presenter.PropsMaker(presentationQueue)
+    let make = presentationQueue.running { (state: State) in props(state, store) }
     presenter = Presenter(of: owner) { [weak self] connection in
       let observer = Observer(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating) {
         [weak self, weak connection] state in
         guard self != nil else { return .dead }
-        let made = await maker.run { props(state, store) }
+        let made = await make(state)
         return await MainActor.run {
           // Checked where neither can be released in between.
           guard let self, connection != nil else { return .dead }
@@ -87,21 +89,6 @@ extension Presentable {
   /// Ends the connection: no more props are set.
   public func unsubscribeFromStore() {
     connection = nil
-  }
-}
-
-extension Presenter {
-  /// The executor that props are made on.
-  fileprivate actor PropsMaker {
-    private nonisolated let executor: ExecutorReference
-    // SAFETY: the executor lives as long as this actor, which holds it.
-    nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.unowned }
-
-    init(_ executor: StoreExecutor) {
-      self.executor = ExecutorReference(executor)
-    }
-
-    func run<Props: Sendable>(_ make: @Sendable () -> Props) -> Props { make() }
   }
 }
 
