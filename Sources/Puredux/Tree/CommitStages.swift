@@ -88,3 +88,29 @@ import Synchronization
 
   @inlinable func reject(_ reason: RejectionReason) { unsafe rejection = reason }
 }
+
+extension CommitStages {
+  /// The further stages of a tree whose order comes from elsewhere.
+  @usableFromInline final class Ordered {
+    let order: any Order<Action>
+    /// The middleware of the root store, but for its admission: it decides when the action has come back.
+    let middleware: CommitHandler<Action>?
+
+    init(_ order: any Order<Action>, _ middleware: CommitHandler<Action>?) {
+      self.order = order
+      self.middleware = middleware
+    }
+  }
+
+  @usableFromInline func processInOrder(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
+    guard let order = ordered?.order else { return nil }
+    let isCommitting = order.isCommitting
+    let failure = order.process(&action, Passage(node: node, stages: self))
+    // Before the log; at the commit the instrument's handler is in front of the middleware.
+    if !isCommitting, case .rejected(let reason)? = failure, let instrument = node.tree.instrument {
+      let event = instrument.event(instrument.begins(at: node.commitCount), at: node.commitCount, of: node.id)
+      instrument.instrument.rejected(action, reason, event, in: instrument.store)
+    }
+    return failure
+  }
+}

@@ -73,32 +73,7 @@ package struct Origin {
   }
 }
 
-extension CommitStages {
-  @usableFromInline final class Ordered {
-    let order: any Order<Action>
-    let middleware: CommitHandler<Action>?
-
-    init(_ order: any Order<Action>, _ middleware: CommitHandler<Action>?) {
-      self.order = order
-      self.middleware = middleware
-    }
-  }
-}
-
-extension CommitStages {
-  @usableFromInline func processInOrder(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
-    guard let order = ordered?.order else { return nil }
-    let isCommitting = order.isCommitting
-    let failure = order.process(&action, Passage(node: node, stages: self))
-    // Before the log; at the commit the instrument's handler comes before the middleware.
-    if !isCommitting, case .rejected(let reason)? = failure, let instrument = node.tree.instrument {
-      let event = instrument.event(instrument.begins(at: node.commitCount), at: node.commitCount, of: node.id)
-      instrument.instrument.rejected(action, reason, event, in: instrument.store)
-    }
-    return failure
-  }
-}
-
+/// The way of an action past the stages of the store that it was given to.
 @usableFromInline package struct Passage<Action: Sendable> {
   let node: StoreNode<Action>
   let stages: CommitStages<Action>
@@ -123,19 +98,5 @@ extension CommitStages {
   package var origin: Origin {
     // SAFETY: stages are passed only on the tree's executor.
     Origin(node: node, context: node.carriedContext, part: unsafe node.tree.awaitedWorkOfExecutor?.enter())
-  }
-}
-
-extension Tree {
-  nonisolated func behindCommits(_ command: Command) -> Command {
-    guard let order else { return command }
-    return .closure { tree in
-      if order.follow({ command.perform(on: $0) }) == nil { command.perform(on: tree) }
-    }
-  }
-
-  nonisolated func inOrder<Value>(_ request: PendingRequest<Value>) -> Command {
-    guard let order, request.isSend else { return request.isOrdered ? behindCommits(request) : request }
-    return .closure { tree in order.perform(request, on: tree) }
   }
 }

@@ -168,3 +168,19 @@
     }
   }
 }
+
+extension Tree {
+  /// The command. If the order comes from a log, the command waits for the actions that were submitted before it.
+  nonisolated func behindCommits(_ command: Command) -> Command {
+    guard let order else { return command }
+    return .closure { tree in
+      if order.follow({ command.perform(on: $0) }) == nil { command.perform(on: tree) }
+    }
+  }
+
+  /// A request that submits its action in its turn, or waits for the actions submitted before it.
+  nonisolated func inOrder<Value>(_ request: PendingRequest<Value>) -> Command {
+    guard let order, request.isSend else { return request.isOrdered ? behindCommits(request) : request }
+    return .closure { tree in order.perform(request, on: tree) }
+  }
+}

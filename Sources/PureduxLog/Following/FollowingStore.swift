@@ -27,11 +27,11 @@ extension RootStore {
   ///   - middleware: Wraps every action of the tree, on every replica: a function of state and action, but for
   ///     admission.
   ///   - reducer: Changes the state according to an action, on every replica: a function of its arguments alone.
-  /// - Throws: `LogError` where the log cannot be read, `StoreError.stopped` where it has an entry that this program
-  ///   must not apply, and `CancellationError`; where `atStart` is not committed what `send` throws for it, `.rejected`
-  ///   for instance. If it is not committed within `LogOptions.openingLimit`, and `patience`, or the task is cancelled
-  ///   meanwhile, that is `StoreError.outcomeUnknown`, as what any store that is released has accepted may be committed
-  ///   later; or `.withdrawn`, if the log had not been given it.
+  /// - Throws: `LogError` if the log cannot be read, `StoreError.stopped` if it has an entry that this program must not
+  ///   apply, and `CancellationError`. If `atStart` is not committed, the error that `send` throws for it, for instance
+  ///   `.rejected`. If it is not committed within `LogOptions.openingLimit`, and `patience`, or the task is cancelled
+  ///   meanwhile, that is `.withdrawn` if the log had not been given it. Otherwise it is `StoreError.outcomeUnknown`:
+  ///   the action may be committed later, as any action that a released store has accepted.
   @inlinable public init(
     following log: any OrderedLog, initialState: State, schema: UInt32 = 1,
     options: FollowingOptions<State, Action> = FollowingOptions(),
@@ -128,69 +128,68 @@ extension RootStore {
     }
   }
 
-  /// What the store does with its log: the present phase, and then each change, in order; a consumer that falls behind
-  /// gets the newest only. Ends behind `.ended`; at once where the store follows no log.
+  /// The phases of the store: the present one, and then each change, in order. A consumer that falls behind gets the
+  /// newest phase only. The sequence ends after `.ended`, or at once if the store follows no log.
   ///
   ///     for await phase in board.logPhases() { readiness.set(phase == .following) }
   ///
   /// The phases of the recovery, before there is a store, are told by `FollowingOptions.onPhase`. For figures there is
   /// `statistics.log`.
   public nonisolated func logPhases() -> AsyncStream<LogStatistics.Phase> {
-    (core.order as? Following<State, Action>)?.phases() ?? AsyncStream { $0.finish() }
+    (core.order as? Following<State, Action>)?.logPhases() ?? AsyncStream { $0.finish() }
   }
 
-  /// Saves a snapshot of what has been applied here, now: before a deployment, so that the next version replays nothing
-  /// that was reduced by this one, or before `truncateLog()`. The state is copied when its collections change while it
-  /// is encoded.
+  /// Saves a snapshot of the present state: before a deployment, so that the next version replays no action that this
+  /// version has reduced, or before `truncateLog()`. If the state's collections change while it is encoded, they are
+  /// copied.
   ///
-  /// - Returns: The position that it is of. A snapshot that is as new stays in its place.
-  /// - Throws: `LogError.refused` where the store follows no log, the log is empty or keeps no snapshots, or the state
-  ///   cannot be encoded; what the log throws; `StoreError.stopped` and `.terminated`.
+  /// - Returns: The position of the snapshot. An existing snapshot of that position or a later one stays.
+  /// - Throws: `LogError.refused` if the store follows no log, the log is empty or keeps no snapshots, or the state
+  ///   cannot be encoded; the errors of the log; `StoreError.stopped` and `.terminated`.
   @discardableResult
-  public nonisolated func saveSnapshot() async throws -> UInt64 { try await following().saveSnapshotNow() }
+  public nonisolated func saveSnapshot() async throws -> UInt64 { try await following().saveSnapshot() }
 
-  /// Removes the entries that the newest snapshot has, as far as the log does (a `FileLog` removes whole files). What
-  /// was in them can be replayed no more; a replica that lags behind the snapshot stops (`LogStop.unreadable`), and is
-  /// opened anew.
+  /// Removes the entries that the newest snapshot has, as far as the log does (a `FileLog` removes whole files). They
+  /// cannot be replayed any more. A replica that lags behind the snapshot stops (`LogStop.unreadable`), and has to be
+  /// opened again.
   ///
   /// - Returns: The position of that snapshot.
   /// - Throws: `LogError.refused` if there is no snapshot, if it cannot be decoded, or if it has an entry that is to be
   ///   skipped by decision; otherwise as `saveSnapshot()`.
   @discardableResult
-  public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncateNow() }
+  public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncate() }
 
-  /// Erases the past: saves a snapshot of what has been applied here, now, and then has the log remove every byte of
-  /// the entries up to there, and of the snapshots and the summary before it (`OrderedLog.erase`); a store that is made
-  /// with a `summary` has written that anew by then. For what has to be gone: let an action take it out of the state
-  /// first, and call this after its `send`. An entry without actions is added, as the last one of a log stays. What
-  /// backups have stays there.
+  /// Erases the past: saves a snapshot of the present state. Then the log removes every byte of the entries up to that
+  /// position, and of earlier snapshots and summaries (`OrderedLog.erase`). A store that is made with a `summary` has
+  /// written a new one by then. To erase data, first send an action that removes it from the state, and call this
+  /// afterwards. An entry without actions is added, because the last entry of a log stays. Backups are not changed.
   ///
-  /// A replica that lags behind that position stops (`LogStop.unreadable`), and is opened anew. Where this process dies
-  /// meanwhile the log is as it was, or erased in part, and can be read in either case: call it once more.
+  /// A replica that lags behind that position stops (`LogStop.unreadable`), and has to be opened again. If this process
+  /// dies meanwhile, the log is as it was, or erased in part, and can be read in either case: call this once more.
   ///
   /// - Returns: The position up to which nothing is left.
-  /// - Throws: As `saveSnapshot()`, also where the log does not erase. Then not all is gone.
+  /// - Throws: As `saveSnapshot()`, and if the log does not erase. In each case some of the data may be left.
   @discardableResult
-  public nonisolated func eraseLog() async throws -> UInt64 { try await following().eraseNow() }
+  public nonisolated func eraseLog() async throws -> UInt64 { try await following().erase() }
 
-  /// Seals the log for a program with newer rules that does not know the present ones: the past is what its snapshot
-  /// says, and is reduced no more.
+  /// Seals the log for a program with newer rules that does not know the present ones: the entries before the seal are
+  /// reduced no more, because a snapshot has their state.
   ///
-  /// The seal is an entry. At it every store stops whose program does not know the new rules
-  /// (`LogStop.newerRules`), behind a snapshot that it saves; what such a store still has on its way to the log is
-  /// void, and told as `.outcomeUnknown`. A program that does not know the old rules (`LogOptions.oldestRules`) begins
-  /// behind the snapshot. If all processes die before there is one, or it is lost, a store of the old program
-  /// saves it when it is opened once more, before it stops. A program that knows both goes on, and writes under the new
-  /// ones; its actions that were on their way are void as well.
+  /// The seal is an entry. A store whose program does not know the new rules saves a snapshot there, and stops
+  /// (`LogStop.newerRules`). Its actions that are on their way to the log are void: their senders get
+  /// `.outcomeUnknown`. A program that does not know the old rules (`LogOptions.oldestRules`) begins behind the
+  /// snapshot. If all processes die before there is a snapshot, or it is lost, a store of the old program saves it when
+  /// it is opened once more, before it stops. A program that knows both rules goes on, and writes under the new ones;
+  /// its actions that were on their way are void as well.
   ///
   /// - Parameters:
   ///   - rules: The rules that hold from now on: `LogOptions.rules` of the next program. Newer than this program's.
   ///   - reason: For readers of the log.
   /// - Returns: The position of the seal, when there is a snapshot of it. Waits while the log is away.
-  /// - Throws: As `saveSnapshot()`. Where it throws what the log threw for the seal, that may be there or not.
+  /// - Throws: As `saveSnapshot()`. If it throws an error of the log, the seal may be in the log or not.
   @discardableResult
   public nonisolated func sealLog(forRules rules: UInt32, reason: String) async throws -> UInt64 {
-    try await following().sealNow(for: rules, reason)
+    try await following().seal(for: rules, reason)
   }
 
   private nonisolated func following() throws(LogError) -> Following<State, Action> {

@@ -1,0 +1,259 @@
+import Puredux
+
+/// Follows the log: reads its entries, has them decoded and applied, and resolves the interruptions, until the store
+/// needs no more.
+///
+/// Invariant: one task reads, and it delivers an entry only when those before it have been applied. Before any entry of
+/// the recovery is applied, the log has been searched for decisions: an entry that would end the process is skipped.
+final class LogReader<State: Sendable, Action: Sendable>: Sendable {
+  private let replica: Replica<State, Action>
+  private let applying: Applying<State, Action>
+  private let phases: Phases<State, Action>
+  private let snapshots: Snapshots<State, Action>
+
+  init(
+    _ replica: Replica<State, Action>, _ applying: Applying<State, Action>, _ phases: Phases<State, Action>,
+    _ snapshots: Snapshots<State, Action>
+  ) {
+    self.replica = replica
+    self.applying = applying
+    self.phases = phases
+    self.snapshots = snapshots
+  }
+
+  private var log: any OrderedLog { replica.log }
+  private var name: String? { replica.log.name }
+
+  // MARK: Following
+
+  func follow() async {
+    var hasFailed = false
+    // The last position that was applied or searched, and the time at which it was reached.
+    var latest = (position: replica.reading.withLock { $0.position }, time: replica.clock.now)
+    while !Task.isCancelled, let core = replica.core.withLock({ $0 }) {
+      let delivery = replica.standing.withLock { $0.life.beginDelivery() }
+      let sign = hasFailed ? Task.detached { await self.tellReturn(of: delivery, to: core) } : nil
+      let ending = await applyAll(of: core)
+      sign?.cancel()
+      let problem: LogError
+      switch ending {
+      case .over: return
+      case .resolved: continue
+      case .failed(let error): problem = error
+      }
+      hasFailed = true
+      replica.standing.withLock { $0.life.failDelivery() }
+      switch problem {
+      case .removed:
+        replica.report(.stoppedAs(key: name, .removed))
+        return await stop(.removed, after: problem, of: core)
+      case .truncated, .damaged, .refused, .inUse:
+        let position = replica.reading.withLock { $0.position } &+ 1
+        // A replica that lags behind a truncation only has to be opened anew. An operator has to know of any other
+        // failure.
+        switch problem {
+        case .truncated, .deathOfProcess: break
+        default: replica.report(.stopped(problem.of(name)))
+        }
+        return await stop(.unreadable(position: position), after: problem, of: core)
+      case .unavailable, .full:
+        let position = replica.reading.withLock { max($0.position, $0.searched) }
+        if position > latest.position { latest = (position, replica.clock.now) }
+        // The caller that opens the store waits no longer. Once the store is open, this changes nothing.
+        if replica.clock.now - latest.time >= replica.options.openingLimit { phases.endRecovery(problem) }
+        await core.turn { tree in
+          self.replica.standing.withLock { $0.life.waitForDelivery(problem.trouble) }
+          self.phases.enter(.waiting(problem.trouble), on: tree)
+        }
+      }
+      guard await replica.clock.sleep(for: replica.options.retryInterval) else { return }
+      // A store that is being opened tries by itself until its limit is over.
+      if replica.standing.withLock({ !$0.life.isOpening }) { await replica.probe?.untilAnswered() }
+    }
+  }
+
+  private func stop(_ reason: LogStop, after problem: LogError, of core: StoreCore<State, Action>) async {
+    phases.endRecovery(problem)
+    await stop(reason, of: core)
+  }
+
+  private func stop(_ reason: LogStop, of core: StoreCore<State, Action>) async {
+    await core.turn { self.phases.stop(reason, on: $0) }
+  }
+
+  /// Notices that the log is back: it fails no more for a while, and its last entry has been applied. The next entry
+  /// may be long in coming, and cannot tell.
+  private func tellReturn(of delivery: Int, to core: StoreCore<State, Action>) async {
+    while await replica.clock.sleep(for: replica.options.retryInterval) {
+      guard let head = try? await log.head() else {
+        await replica.probe?.untilAnswered()
+        continue
+      }
+      let isTold = LockedValue(false)
+      await core.turn { tree in
+        let position = self.replica.reading.withLock { $0.position }
+        let isBack = self.replica.standing.withLock { standing in
+          guard standing.life.delivery == delivery else { return false }
+          standing.writing.found(head: head)
+          guard position >= standing.writing.head else { return false }
+          standing.life.resumeDelivery()
+          return true
+        }
+        guard isBack else { return }
+        self.phases.progress(on: tree)
+        isTold.withLock { $0 = true }
+      }
+      if isTold.withLock({ $0 }) { return }
+    }
+  }
+
+  private enum Ending {
+    /// The store needs no more entries.
+    case over
+    /// The interruption is resolved: following begins again after the last applied entry.
+    case resolved
+    case failed(LogError)
+  }
+
+  /// Applies the entries that the log delivers until it cannot go on.
+  private func applyAll(of core: StoreCore<State, Action>) async -> Ending {
+    do {
+      try await findDecisions()
+      for try await records in log.records(after: replica.reading.withLock { $0.position }) {
+        let (outlines, actions) = decode(records)
+        let interruption = LockedValue<Interruption?>(nil)
+        await core.turn { tree in
+          let found = self.applying.apply(outlines, actions, of: core, on: tree)
+          interruption.withLock { $0 = found }
+        }
+        if let found = interruption.withLock({ $0 }) { return try await resolve(found, of: core) }
+        if replica.standing.withLock({ $0.life.isOver }) { return .over }
+      }
+    } catch {
+      return Task.isCancelled ? .over : .failed((error as? LogError) ?? .unavailable("\(error)"))
+    }
+    return Task.isCancelled ? .over : .failed(.unavailable("The log's entries have come to an end."))
+  }
+
+  private func decode(_ records: [LogRecord]) -> ([Outline], [Action?]) {
+    let (goal, skipped) = replica.reading.withLock { ($0.goal, $0.decisions.skipped) }
+    let decoder = EntryDecoder(
+      actions: replica.codings.actions, newestRules: replica.options.newestKnownRules,
+      oldestRules: replica.options.oldestRules, writer: replica.standing.withLock { $0.writing.writer }, goal: goal,
+      skipped: skipped, recovery: replica.recovery.withLock { $0 })
+    defer {
+      if let last = records.last {
+        decoder.recovery?.pause(behind: replica.reading.withLock { min($0.position, last.position) })
+      }
+    }
+    return decoder.decode(records)
+  }
+
+  // MARK: Interruptions
+
+  private func resolve(_ interruption: Interruption, of core: StoreCore<State, Action>) async throws -> Ending {
+    switch interruption {
+    case .failure(let failure, let position):
+      let found = try await decisions(behind: position)
+      if Task.isCancelled { return .over }
+      if find(found, about: position) { return .resolved }
+      await stop(at: position, for: failure, of: core)
+    case .overruled(let position, let decision):
+      if try await takeBack(decision, about: position) { return .resolved }
+      if Task.isCancelled { return .over }
+      replica.report(.skippedElsewhere(key: name, position: position, by: decision))
+      await stop(.diverged(position: position), of: core)
+    case .truncated(let position): return .failed(.truncated(first: position + 1))
+    case .sealed(let position):
+      await snapshots.saveSealed(through: position)
+      await stop(.newerRules(position: position), of: core)
+    }
+    return .over
+  }
+
+  private func stop(
+    at position: UInt64, for failure: Outline.Failure, of core: StoreCore<State, Action>
+  ) async {
+    switch failure {
+    case .newerSchema: await stop(.newerSchema(position: position), of: core)
+    case .newerRules:
+      // Behind a seal, this program applies the entries before the seal, and no others.
+      let (applied, sealedRules) = replica.reading.withLock { ($0.position, $0.fold.sealedRules) }
+      if sealedRules > replica.options.newestKnownRules { await snapshots.saveSealed(through: applied) }
+      await stop(.newerRules(position: position), of: core)
+    case .poisoned:
+      replica.report(.poisoned(key: name, position: position))
+      await stop(.poisoned(position: position), of: core)
+    case .olderRules(let rules):
+      replica.report(.olderRules(key: name, position: position, rules: rules))
+      await stop(.olderRules(position: position), of: core)
+    case .undecodable(let text):
+      replica.report(.undecodable(key: name, position: position, isSnapshot: false, text))
+      await stop(.undecodable(position: position), of: core)
+    }
+  }
+
+  // MARK: Decisions
+
+  /// Looks for the decisions about the entries of the recovery, before any is applied.
+  private func findDecisions() async throws {
+    let (searched, goal) = replica.reading.withLock { ($0.searched, $0.goal) }
+    guard searched < goal else { return }
+    for try await records in log.records(after: searched) {
+      let found = Self.decisions(in: records)
+      guard let last = records.last?.position else { continue }
+      replica.reading.withLock { $0.find(found, through: last) }
+      if last >= goal { return }
+    }
+    if !Task.isCancelled { throw LogError.unavailable("The log's entries have come to an end.") }
+  }
+
+  /// The positions of the decisions among records, each with the position of the entry that it is about.
+  private static func decisions(in records: [LogRecord]) -> [UInt64: UInt64] {
+    var found: [UInt64: UInt64] = [:]
+    for record in records { found[record.position] = record.skipped }
+    return found
+  }
+
+  /// The decisions behind a position, as far as the log goes now.
+  private func decisions(behind position: UInt64) async throws -> [UInt64: UInt64] {
+    let head = try await log.head()
+    var found: [UInt64: UInt64] = [:]
+    guard head > position else { return found }
+    for try await records in log.records(after: position) {
+      found.merge(Self.decisions(in: records)) { $1 }
+      if let last = records.last, last.position >= head { break }
+    }
+    return found
+  }
+
+  /// Whether an entry is skipped, as far as the known decisions and the found ones tell.
+  private func find(_ found: [UInt64: UInt64], about position: UInt64) -> Bool {
+    let isOpening = replica.standing.withLock { $0.life.isOpening }
+    return replica.reading.withLock { $0.find(found, about: position, isOpening: isOpening) }
+  }
+
+  /// Whether a decision does not count: it has been taken back, or this call takes it back, because no program can
+  /// carry it out. The order of the log decides, so all replicas agree.
+  private func takeBack(_ decision: UInt64, about position: UInt64) async throws -> Bool {
+    let applied = replica.reading.withLock { $0.position }
+    if find(try await decisions(behind: applied), about: decision) { return true }
+    guard let covering = try await log.covering(position) else { return false }
+    let reason = "The snapshot at position \(covering.snapshot) has the entry, and the log was truncated."
+    let report = LogReport.takenBack(key: name, position: position, decision: decision, snapshot: covering.snapshot)
+    if replica.options.isTrial {
+      replica.report(report)
+      replica.reading.withLock { $0.disregard(decision) }
+      return true
+    }
+    do throws(LogError) {
+      try await log.takeBack(decision, reason: reason)
+    } catch {
+      // A read-only log takes no decision.
+      if case .refused = error { return false }
+      throw error
+    }
+    replica.report(report)
+    return find(try await decisions(behind: applied), about: decision)
+  }
+}

@@ -1,0 +1,81 @@
+import Puredux
+
+/// Reads how far a log goes, and the newest snapshot, before there is a store.
+enum Opening {
+  /// A snapshot that is there, and that this program cannot decode.
+  private struct UndecodableSnapshot: Error {
+    let position: UInt64
+    let text: String
+  }
+
+  /// Tries a log that is away, or lags, for a while: its servers may just be starting.
+  ///
+  /// - Parameter states: Nil if the log's snapshots are not read.
+  static func read<State: Sendable>(
+    _ log: any OrderedLog, by states: LogCoding<State>?, options: LogOptions, clock: ElapsedClock
+  ) async throws -> (head: UInt64, newest: SnapshotContent<State>?) {
+    let start = clock.now
+    var found = await read(log, states: options.ignoresSnapshots ? nil : states)
+    while case .failure(LogError.unavailable) = found, clock.now - start < options.openingLimit {
+      guard await clock.sleep(for: options.retryInterval) else { throw CancellationError() }
+      found = await read(log, states: options.ignoresSnapshots ? nil : states)
+    }
+    if case .failure(let failure as UndecodableSnapshot) = found {
+      options.reporting(.undecodable(key: log.name, position: failure.position, isSnapshot: true, failure.text))
+      throw StoreError.stopped(.undecodable(position: failure.position))
+    }
+    if case .failure(StoreError.stopped(let stop)) = found { options.reporting(.stoppedAs(key: log.name, stop)) }
+    return try found.get()
+  }
+
+  /// Fails with a `LogError`, a `StoreError` or an `UndecodableSnapshot`.
+  private static func read<State: Sendable>(
+    _ log: any OrderedLog, states: LogCoding<State>?
+  ) async -> Result<(head: UInt64, newest: SnapshotContent<State>?), any Error> {
+    do {
+      var newest: SnapshotContent<State>?
+      if let states, let snapshot = try await newestSnapshot(of: log) {
+        do throws(SnapshotContent<State>.Failure) {
+          newest = try SnapshotContent(snapshot.bytes, by: states)
+        } catch {
+          switch error {
+          case .newer: throw StoreError.stopped(.newerSchema(position: snapshot.position))
+          case .unreadable:
+            throw UndecodableSnapshot(position: snapshot.position, text: "It was not written by this library.")
+          case .undecodable(let error): throw UndecodableSnapshot(position: snapshot.position, text: describe(error))
+          }
+        }
+      }
+      // Read after the snapshot, so that the log has the snapshot's entries, unless a server of a cluster lags.
+      let head = try await log.head()
+      if let position = newest?.fold.position, position > head {
+        throw LogError.unavailable("The log ends at \(head), and there is a snapshot at \(position).")
+      }
+      return .success((head, newest))
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  private static func newestSnapshot(of log: any OrderedLog) async throws(LogError) -> LogSnapshot? {
+    guard let snapshots = log.snapshots else { return nil }
+    do throws(LogError) {
+      return try await snapshots.newest()
+    } catch {
+      // A snapshot that cannot be read counts as none. Of one that cannot be reached this is not known; and if there is
+      // a snapshot of another log, the entries may be that log's, too.
+      switch error {
+      case .unavailable, .damaged, .removed: throw error
+      case .full, .inUse, .refused, .truncated: return nil
+      }
+    }
+  }
+
+  /// A store is not opened with a snapshot of rules that its program does not know.
+  static func expectKnownRules(of stored: Fold, _ log: any OrderedLog, options: LogOptions) throws(StoreError) {
+    guard stored.rules > options.newestKnownRules, !options.opensWhereStopped else { return }
+    let stop = LogStop.newerRules(position: stored.position)
+    options.reporting(.stoppedAs(key: log.name, stop))
+    throw .stopped(stop)
+  }
+}

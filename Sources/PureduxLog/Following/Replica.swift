@@ -1,0 +1,82 @@
+import Puredux
+import Synchronization
+
+/// The figures and the life of one replica, which any thread may ask for.
+struct Standing {
+  var writing: Writing
+  var life: Life
+  var snapshotFailures = SnapshotFailures()
+  /// Whether it has been reported that the state cannot be encoded for its fingerprint.
+  var isFingerprintFailureTold = false
+
+  /// Why the log takes or delivers nothing, if that is so.
+  var trouble: LogTrouble? { writing.trouble ?? life.deliveryTrouble }
+
+  func statistics(at time: Duration) -> LogStatistics {
+    var statistics = LogStatistics(
+      phase: life.phase, position: writing.applied.mark.position, waiting: life.waiting(at: time),
+      behind: writing.behind, pendingActions: writing.count, pendingBytes: writing.bytes,
+      skipped: writing.applied.skipped, rejected: writing.rejected)
+    statistics.failedSnapshots = snapshotFailures.count
+    statistics.epoch = writing.applied.epoch
+    return statistics
+  }
+}
+
+/// A tree, its log, and the state between them, which is in values: pure state machines, each behind one lock.
+///
+/// The parts of `Following` share a replica. `LogWriter`, `LogReader`, `Applying`, `Snapshots`, `Summaries` and
+/// `Phases` ask these values for decisions, and carry them out when the lock is released. No lock is taken under
+/// another one.
+final class Replica<State: Sendable, Action: Sendable>: Sendable {
+  let log: any OrderedLog
+  /// The probe of the log's engine, if it has one.
+  let probe: Probe?
+  let codings: LogCodings<State, Action>
+  let options: LogOptions
+  let clock: ElapsedClock
+  /// Nil if states are not compared.
+  let fingerprint: StateFingerprint<State>?
+  /// The tree, from the beginning until the root store has ended.
+  let core = LockedValue<StoreCore<State, Action>?>(nil)
+  let sequencer = Sequencer<Action>()
+  let standing: LockedValue<Standing>
+  let reading: LockedValue<Reading>
+  /// Kept for as long as the store recovers.
+  let recovery: LockedValue<RecoveryMark?>
+  /// Read by `dispatch`: 0 if actions are taken, 1 at the bound of pending bytes, 2 if the store has stopped.
+  let admission = Atomic<UInt8>(0)
+
+  init(
+    log: any OrderedLog, head: UInt64, stored: Fold, recovery: RecoveryMark?, codings: LogCodings<State, Action>,
+    options: LogOptions, fingerprint: StateFingerprint<State>?, clock: ElapsedClock
+  ) {
+    self.log = log
+    probe = (log as? any ProbedLog)?.probe
+    self.codings = codings
+    self.options = options
+    self.clock = clock
+    self.fingerprint = fingerprint?.hash == nil ? nil : fingerprint
+    self.recovery = LockedValue(recovery)
+    let version = self.fingerprint?.version(options.fingerprintVersion)
+    standing = LockedValue(
+      Standing(
+        writing: Writing(
+          limits: options.limits(entryLimit: log.entryLimit), writer: options.writer,
+          applied: Writing.Applied(stored, by: options), head: head, schema: codings.actions.schema,
+          fingerprintVersion: version),
+        life: Life(phase: .recovering(0, of: head - min(head, stored.position)))))
+    reading = LockedValue(Reading(stored, goal: head, fingerprintVersion: version))
+  }
+
+  var instrument: TreeInstrument? { core.withLock { $0 }?.instrument }
+  var stop: LogStop? { standing.withLock { $0.life.stop } }
+  var trouble: LogTrouble? { standing.withLock { $0.trouble } }
+
+  /// Whether the log is sealed for rules that the program does not know, and it may apply no entry after a position.
+  func isOver(at position: UInt64) -> Bool {
+    reading.withLock { $0.isOver(at: position, knowing: options.newestKnownRules) }
+  }
+
+  func report(_ report: LogReport) { options.reporting(report) }
+}

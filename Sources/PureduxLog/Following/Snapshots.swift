@@ -1,0 +1,303 @@
+import Puredux
+
+/// When one replica saves a snapshot, and the positions of its snapshots.
+///
+/// Invariant: one snapshot is being saved at a time, of those that come by themselves; and the last position never goes
+/// back. Whether a state may be saved at all is decided by `Reading`. A pure state machine.
+struct SnapshotSchedule {
+  private var bytes = 0
+  private var isSaving = false
+  /// The position of the last snapshot that was saved here, or that the store began with.
+  private(set) var lastPosition: UInt64
+
+  init(lastPosition: UInt64) { self.lastPosition = lastPosition }
+
+  /// An entry has been applied.
+  mutating func add(_ count: Int) { bytes += count }
+
+  func isDue(afterBytes limit: Int) -> Bool { bytes >= max(1, limit) && !isSaving }
+
+  mutating func begin() {
+    bytes = 0
+    isSaving = true
+  }
+
+  mutating func end() { isSaving = false }
+
+  /// A snapshot has been saved. Returns the position of the one before.
+  @discardableResult mutating func saved(at position: UInt64) -> UInt64 {
+    defer { lastPosition = max(lastPosition, position) }
+    return lastPosition
+  }
+}
+
+/// The snapshots that could not be saved. A snapshot is a cache, and the next one may succeed; but if none does, an
+/// operator has to know.
+///
+/// Invariant: every failure is counted. One that does not pass by itself is reported once, until a snapshot is saved.
+struct SnapshotFailures {
+  private(set) var count: UInt64 = 0
+  private var isTold = false
+
+  /// Returns whether the failure is to be reported.
+  mutating func add(_ error: LogError) -> Bool {
+    count += 1
+    if error.isPassing { return false }
+    defer { isTold = true }
+    return !isTold
+  }
+
+  mutating func end() { isTold = false }
+}
+
+extension LogError {
+  /// Whether the failure passes by itself, or the log is gone.
+  var isPassing: Bool {
+    switch self {
+    case .unavailable, .full, .removed: true
+    case .inUse, .refused, .truncated, .damaged: false
+    }
+  }
+}
+
+/// Saves the snapshots of a replica, and truncates, seals and erases its log behind them: carries out the decisions of
+/// `SnapshotSchedule` and `Reading`.
+final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
+  private let replica: Replica<State, Action>
+  private let phases: Phases<State, Action>
+  private let summaries: Summaries<State, Action>
+
+  init(_ replica: Replica<State, Action>, _ phases: Phases<State, Action>, _ summaries: Summaries<State, Action>) {
+    self.replica = replica
+    self.phases = phases
+    self.summaries = summaries
+  }
+
+  private var log: any OrderedLog { replica.log }
+
+  // MARK: By themselves
+
+  /// Saves a snapshot if one is due, and the next one if it is due by then.
+  func saveIfDue(of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation) {
+    guard let limit = replica.options.snapshotBytes, let states = replica.codings.states, let store = log.snapshots,
+      !replica.sequencer.hasEnded, replica.stop == nil,
+      let fold = replica.reading.withLock({ $0.beginSnapshot(afterBytes: limit) }),
+      let state = core.withState(on: tree, { $0 })
+    else { return }
+    Task.detached {
+      await self.save(SnapshotContent(state: state, fold: fold), by: states, to: store)
+      self.replica.reading.withLock { $0.snapshots.end() }
+      core.perform { self.saveIfDue(of: core, on: $0) }
+    }
+  }
+
+  private func save(
+    _ content: SnapshotContent<State>, by states: LogCoding<State>, to store: any SnapshotStore
+  ) async {
+    let position = content.fold.position
+    do throws(LogError) {
+      try await keep(content, by: states, in: store)
+    } catch {
+      return failed(error)
+    }
+    replica.standing.withLock { $0.snapshotFailures.end() }
+    await summaries.keep()
+    // The log is truncated behind the snapshot before, so that a replica that lags a little finds its next entry.
+    let before = replica.reading.withLock { $0.snapshots.saved(at: position) }
+    // No entries go unless a store can begin behind them: the kept snapshot is decoded first.
+    guard replica.options.truncatesBehindSnapshots, before > 0, before < position,
+      let newest = try? await store.newest(), newest.position >= before,
+      let kept = try? SnapshotContent(newest.bytes, by: states), kept.fold.position == newest.position,
+      newest.position <= replica.standing.withLock({ $0.writing.head })
+    else { return }
+    // Entries that are not truncated now are truncated with the next snapshot.
+    do {
+      try await log.expectCarriedOut(by: kept.fold)
+      try await log.truncate(through: before)
+    } catch {}
+  }
+
+  /// Saves a snapshot of the last entry that this program may apply.
+  func saveSealed(through position: UInt64) async {
+    guard let (store, states) = try? places(), let content = try? await content(), content.fold.position == position,
+      replica.reading.withLock({ $0.obeys(at: position) })
+    else { return }
+    do throws(LogError) {
+      try await keep(content, by: states, in: store, inPlaceOfAll: replica.options.ignoresSnapshots)
+    } catch {
+      failed(error)
+    }
+    await summaries.keep()
+  }
+
+  /// If the existing snapshots have been ignored, replaces them by a snapshot of the replayed state.
+  func replace() async throws {
+    guard replica.options.ignoresSnapshots, replica.stop == nil, let states = replica.codings.states,
+      let store = log.snapshots, var content = try await content()
+    else { return }
+    // A newer snapshot, of entries that the log has, is replaced by one that is as new: the log may be truncated behind
+    // it.
+    while let newest = try await readable(in: store), newest.position > content.fold.position,
+      try await newest.position <= log.head()
+    {
+      await phases.untilApplied(newest.position)
+      guard let later = try await self.content(), later.fold.position >= newest.position else { return }
+      content = later
+    }
+    try await keep(content, by: states, in: store, inPlaceOfAll: true)
+    _ = replica.reading.withLock { $0.snapshots.saved(at: content.fold.position) }
+  }
+
+  /// The newest snapshot; nil if the store has another log's.
+  private func readable(in store: any SnapshotStore) async throws(LogError) -> LogSnapshot? {
+    do throws(LogError) {
+      return try await store.newest()
+    } catch {
+      if case .damaged = error { return nil }
+      throw error
+    }
+  }
+
+  // MARK: By request
+
+  func saveNow() async throws -> UInt64 {
+    let (store, states) = try places()
+    let position = try await saveNow(in: store, by: states)
+    await summaries.keep()
+    return position
+  }
+
+  private func saveNow(in store: any SnapshotStore, by states: LogCoding<State>) async throws -> UInt64 {
+    guard let content = try await content() else { throw StoreError.terminated }
+    guard content.fold.position > 0 else { throw LogError.refused("There is nothing in the log.") }
+    // Of that position: the store may have gone on since.
+    guard replica.reading.withLock({ $0.canSave(at: content.fold.position) }) else {
+      throw LogError.unavailable("The store is behind the decisions about entries of the log.")
+    }
+    do throws(LogError) {
+      try await keep(content, by: states, in: store)
+    } catch {
+      failed(error)
+      throw error
+    }
+    _ = replica.reading.withLock { $0.snapshots.saved(at: content.fold.position) }
+    replica.standing.withLock { $0.snapshotFailures.end() }
+    return content.fold.position
+  }
+
+  func seal(for rules: UInt32, _ reason: String) async throws -> UInt64 {
+    let (store, states) = try places()
+    guard rules > replica.options.rules else {
+      throw LogError.refused("A log is sealed for newer rules than its writers'.")
+    }
+    if let stop = replica.stop { throw StoreError.stopped(stop) }
+    let position = try await log.append(.init(rules: rules, time: LogEntry.now, reason: reason))
+    await phases.untilApplied(position)
+    // A program that does not know the new rules stops at the seal, and has saved a snapshot by then.
+    if replica.isOver(at: position) { await phases.untilApplied(.max) }
+    if let saved = try? await store.newest(), saved.position >= position,
+      (try? SnapshotContent(saved.bytes, by: states)) != nil
+    {
+      return position
+    }
+    _ = try await saveNow()
+    return position
+  }
+
+  func truncate() async throws -> UInt64 {
+    let (store, states) = try places()
+    if let stop = replica.stop { throw StoreError.stopped(stop) }
+    guard let newest = try await store.newest() else { throw LogError.refused("There is no snapshot.") }
+    guard let fold = try? SnapshotContent(newest.bytes, by: states).fold, fold.position == newest.position else {
+      throw LogError.refused("The snapshot at position \(newest.position) cannot be decoded.")
+    }
+    let position = fold.position
+    // A server of a cluster may lag; and entries that are not applied here are not to be removed here.
+    guard position <= replica.reading.withLock({ $0.position }) else {
+      throw LogError.unavailable("The store is behind the snapshot at position \(position).")
+    }
+    try await log.expectCarriedOut(by: fold)
+    try await log.truncate(through: position)
+    return position
+  }
+
+  func erase() async throws -> UInt64 {
+    let (store, states) = try places()
+    let position = try await saveNow(in: store, by: states)
+    // The kept snapshot may be a newer one.
+    guard let newest = try await store.newest(), newest.position >= position,
+      let kept = try? SnapshotContent(newest.bytes, by: states), kept.fold.position == newest.position
+    else { throw LogError.unavailable("The snapshot at position \(position) is not there.") }
+    // A summary of that position or later, so that no earlier one is kept any more, even if a writer still has one on
+    // its way.
+    if let error = await summaries.keep(always: true) { throw error }
+    try await log.expectCarriedOut(by: kept.fold)
+    // The last entry of a log stays: one without actions is added, so that none of the erased entries is the last.
+    let header = replica.standing.withLock { $0.writing.header }
+    let outcome = await withCheckedContinuation { continuation in
+      log.append(LogEntry.encode(header, actions: [])) { continuation.resume(returning: $0) }
+    }
+    _ = try outcome.get()
+    // Somebody may have decided about an entry meanwhile.
+    try await log.expectCarriedOut(by: kept.fold)
+    try await log.erase(through: position)
+    return position
+  }
+
+  // MARK: A snapshot
+
+  /// The state, as far as the log has been applied; nil once the store has ended.
+  private func content() async throws(StoreError) -> SnapshotContent<State>? {
+    guard let core = replica.core.withLock({ $0 }) else { return nil }
+    let found = LockedValue<SnapshotContent<State>?>(nil)
+    await core.turn { tree in
+      let fold = self.replica.reading.withLock { $0.fold }
+      let state = core.withState(on: tree) { $0 }
+      found.withLock { $0 = state.map { SnapshotContent(state: $0, fold: fold) } }
+    }
+    if let stop = replica.stop { throw .stopped(stop) }
+    return found.withLock { $0 }
+  }
+
+  private func places() throws(LogError) -> (any SnapshotStore, LogCoding<State>) {
+    guard let store = log.snapshots else { throw .refused("The log keeps no snapshots.") }
+    guard let states = replica.codings.states else { throw .refused("The store has no coding for its states.") }
+    return (store, states)
+  }
+
+  /// Saves a snapshot, and tells the instrument the outcome.
+  private func keep(
+    _ content: SnapshotContent<State>, by states: LogCoding<State>, in store: any SnapshotStore,
+    inPlaceOfAll isFirst: Bool = false
+  ) async throws(LogError) {
+    let (instrument, start) = (replica.instrument, replica.clock.now)
+    var byteCount = 0
+    var failure: LogError?
+    do throws(LogError) {
+      let snapshot = try encoded(content, by: states)
+      byteCount = snapshot.bytes.count
+      if isFirst { try await store.replace(with: snapshot) } else { try await store.save(snapshot) }
+    } catch {
+      failure = error
+    }
+    let taken = max(.zero, replica.clock.now - start)
+    instrument?.tell(
+      .savedSnapshot(position: content.fold.position, bytes: byteCount, after: taken, failure))
+    if let failure { throw failure }
+  }
+
+  private func encoded(
+    _ content: SnapshotContent<State>, by states: LogCoding<State>
+  ) throws(LogError) -> LogSnapshot {
+    do {
+      return LogSnapshot(position: content.fold.position, bytes: try content.encode(by: states))
+    } catch {
+      throw .refused("The state cannot be encoded: \(error)")
+    }
+  }
+
+  private func failed(_ error: LogError) {
+    let isNew = replica.standing.withLock { $0.snapshotFailures.add(error) }
+    if isNew { replica.report(.snapshotsFail(error.of(replica.log.name))) }
+  }
+}
