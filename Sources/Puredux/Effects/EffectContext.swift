@@ -78,3 +78,114 @@ extension EffectContext {
     }
   }
 }
+
+/// A failure without a caller to throw to: an effect failed or was not begun, or a store, scope or projection was made
+/// below the 100th level. It goes to the store's `reporting` closure, or to standard error if there is none.
+public struct EffectReport: Sendable, CustomStringConvertible {
+  /// The failure.
+  public enum Reason: Sendable {
+    /// The work threw on its last attempt, and the error was not made into an action.
+    case failed(any Error)
+    /// The work was not begun, because too many wait (`EffectPolicy.inTurn`).
+    case turnedAway
+    /// A store, scope or projection was made below the 100th level. It is closed from the start: its sequences are
+    /// empty, and its observers, interceptors and effects are never called. Reported once, by the call that makes it. A
+    /// store or proxy made of the closed one is not reported.
+    case tooDeep
+  }
+
+  /// The failure.
+  public let reason: Reason
+  /// The store that the effect belongs to, or that the store, scope or projection was made of.
+  public let store: StoreID
+  /// The description of the effect's id; nil if it has none.
+  public let effect: String?
+
+  /// For tests of a `reporting` closure.
+  public init(_ reason: Reason, store: StoreID, effect: String? = nil) {
+    self.reason = reason
+    self.store = store
+    self.effect = effect
+  }
+
+  public var description: String {
+    let effect = effect.map { "effect \"\($0)\"" } ?? "an effect"
+    return switch reason {
+    case .failed(let error): "Puredux: \(effect) of store \(store) failed: \(error)"
+    case .turnedAway: "Puredux: \(effect) of store \(store) was not begun, as too many wait."
+    case .tooDeep:
+      "Puredux: a store, scope or projection made of store \(store) lies below the \(AnySource.greatestLevel)th level: "
+        + "it is closed from the start."
+    }
+  }
+
+  @usableFromInline static func print(_ report: EffectReport) {
+    var errors = StandardError()
+    Swift.print(report, to: &errors)
+  }
+}
+
+extension Dispatch {
+  /// Sleeps on the store's clock, for pauses within an effect: a test with its own clock need not wait. Does not sleep
+  /// for a duration of zero or less.
+  ///
+  ///     .while(\.isPolling) {
+  ///       .run { dispatch in
+  ///         while true {
+  ///           dispatch(.loaded(try await service.load()))
+  ///           try await dispatch.sleep(for: .seconds(5))
+  ///         }
+  ///       }.retried(.constant(.seconds(30)))
+  ///     }
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled.
+  public func sleep(for duration: Duration) async throws {
+    try await sleep { clock, effect in await clock.wait(duration, in: effect) }
+  }
+
+  /// Sleeps on the store's clock until a time of day and year; not at all if it has come. So it means the same in a
+  /// process that is started later, and finds the time in its state:
+  ///
+  ///     .onChange(of: \.endsAt) { endsAt in
+  ///       .run { dispatch in
+  ///         try await dispatch.sleep(until: endsAt)
+  ///         dispatch(.end)
+  ///       }
+  ///     }
+  ///
+  /// It sleeps for the time that is left, and then checks the clock again. If the clock is set back meanwhile, it
+  /// sleeps on until the time has come. If the clock is set forward, it returns when the time that was left is over.
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled.
+  public func sleep(until time: WallTime) async throws {
+    try await sleep { clock, effect in await clock.wait(until: time, in: effect) }
+  }
+
+  /// Like `sleep(for:)`, for work that lasts as long as its store. A store that finishes (`InterceptorShutdown.finish`)
+  /// does not wait for this work, like work that waits for a state.
+  package func pause(for duration: Duration) async throws {
+    try await sleep { clock, effect in await clock.wait(duration, in: effect, for: .interval) }
+  }
+
+  /// The time of day and year by the store's clock, if it is a `WallClock`. With the continuous or suspending clock, it
+  /// is the system's time. Any other clock goes on from the system's time when the store was made.
+  public var now: WallTime { node?.wallTime ?? .now }
+
+  private func sleep(_ wait: (ElapsedClock, RunningEffect?) async -> Void) async throws {
+    if let node {
+      await wait(node.effects.settings.clock, RunningEffect.current.flatMap { node.hosts($0) ? $0 : nil })
+    } else {
+      await wait(ElapsedClock(ContinuousClock()), nil)
+    }
+    try Task.checkCancellation()
+  }
+}
+
+extension EffectContext {
+  /// The time of day and year, like `Dispatch.now`.
+  public var now: WallTime { dispatch.now }
+}
+
+extension AnyStoreNode {
+  var wallTime: WallTime { existingEffects?.settings.clock.wallTime ?? .now }
+}

@@ -67,3 +67,87 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
     withExtendedLifetime(work) {}
   }
 }
+
+/// The effects of one store that have ids.
+///
+/// SAFETY: the slots are reached only by `TreeEffects.perform`, `cancel` and `namedCounts`, which are called on the
+/// tree's executor, where the reentrancy guard admits one caller at a time (`Tree.enter`); or by its release, when
+/// nothing else can access them. Everything else that changes is behind the lock.
+final class EffectSlots: @unchecked Sendable {
+  final class Slot: Sendable {
+    let scheduler = LockedValue(EffectScheduler<IdentifiedEffect>())
+  }
+
+  private var slots = SweptTable<EffectID, Slot>()
+  /// How many effects of the state run under each name.
+  private let named = LockedValue<[String: Int]>([:])
+
+  subscript(id: EffectID) -> Slot? { slots[id] }
+
+  func makeSlot(of id: EffectID, at now: Duration) -> Slot {
+    slots.value(of: id, orMake: Slot.init) { slot in slot.scheduler.withLock { $0.isOver(at: now) } }
+  }
+
+  /// An effect of the state has begun or ended. Can be called from anywhere.
+  func count(_ name: String?, by change: Int) {
+    guard let name else { return }
+    named.withLock { named in
+      let count = named[name, default: 0] + change
+      named[name] = count == 0 ? nil : count
+    }
+  }
+
+  var taskCount: Int {
+    slots.entries.reduce(0) { $0 + $1.value.scheduler.withLock { $0.taskCount } }
+      + named.withLock { $0.values.reduce(0, +) }
+  }
+
+  var counts: [(name: String, count: Int)] {
+    slots.entries.map { ($0.key, $0.value.scheduler.withLock { $0.count }) }.filter { $0.1 > 0 }.map {
+      ($0.0.description, $0.1)
+    }
+      + named.withLock { named in named.map { ($0.key, $0.value) } }
+  }
+}
+
+/// The effects of a part of a state, or of one element: cancelled when it is gone.
+final class EffectOwner: Sendable {
+  /// Weak: the runner or the scheduler holds the effect, and an effect that never begins must not be kept alive.
+  private struct Member: Sendable {
+    weak let effect: IdentifiedEffect?
+  }
+
+  private struct Members: Sendable {
+    var all: [ObjectIdentifier: Member] = [:]
+    var room = 16
+  }
+
+  private let members = LockedValue(Members())
+
+  init() {}
+
+  var isOver: Bool { effects.isEmpty }
+
+  // Read outside the lock: a temporary reference may be the last one, which releases the effect.
+  private var effects: [IdentifiedEffect] { members.withLock { $0.all }.values.compactMap(\.effect) }
+
+  /// Only on the tree's executor, like `cancel`.
+  func add(_ effect: IdentifiedEffect) {
+    let crowd = members.withLock { members -> [ObjectIdentifier: Member]? in
+      members.all[ObjectIdentifier(effect)] = Member(effect: effect)
+      return members.all.count > members.room ? members.all : nil
+    }
+    guard let crowd else { return }
+    let gone = crowd.filter { $0.value.effect == nil }.keys
+    members.withLock { members in
+      for id in gone { members.all[id] = nil }
+      members.room = max(16, 2 * members.all.count)
+    }
+  }
+
+  func ended(_ effect: IdentifiedEffect) {
+    members.withLock { $0.all[ObjectIdentifier(effect)] = nil }
+  }
+
+  static func cancel(_ owners: [EffectOwner]) { IdentifiedEffect.cancel(owners.flatMap(\.effects)) }
+}

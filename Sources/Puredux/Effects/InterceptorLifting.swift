@@ -326,3 +326,9 @@ private final class PartSource<Whole: Sendable, Part: Sendable, ID: Sendable> {
     return made
   }
 }
+
+@usableFromInline final class Box<Value> {
+  @usableFromInline var value: Value?
+
+  @inlinable init() {}
+}

@@ -60,3 +60,203 @@ extension Confined {
     return Subscription { subscription.cancel() }
   }
 }
+
+/// Decides which of an observer's subscriptions may call it, so that no two do so at a time: a pure state machine,
+/// under its observer's lock.
+///
+/// A subscription arrives when its place in the order has come. It begins at once, or waits for a call in progress.
+/// Returned values that are not used are released outside the lock.
+struct ObserverScheduler<Subscription: AnyObject, Turn> {
+  private(set) var current: Subscription?
+  private(set) var isCalling = false
+  private(set) var waiting: Turn?
+
+  enum Arrival: Equatable {
+    case begins
+    case waits
+    case refused
+  }
+
+  func isCurrent(_ subscription: Subscription) -> Bool { current === subscription }
+
+  mutating func subscribe(_ new: Subscription) -> (Subscription?, Turn?) {
+    let replaced = (current, waiting)
+    current = new
+    waiting = nil
+    return replaced
+  }
+
+  mutating func arrive(_ subscription: Subscription, with turn: Turn) -> Arrival {
+    guard isCurrent(subscription) else { return .refused }
+    guard isCalling else { return .begins }
+    waiting = turn
+    return .waits
+  }
+
+  mutating func beginCall(by subscription: Subscription) -> Bool {
+    guard isCurrent(subscription), !isCalling else { return false }
+    isCalling = true
+    return true
+  }
+
+  mutating func endCall() -> Turn? {
+    isCalling = false
+    return waiting.take()
+  }
+
+  mutating func end(_ subscription: Subscription) -> (Subscription?, Turn?) {
+    guard isCurrent(subscription) else { return (nil, nil) }
+    defer {
+      current = nil
+      waiting = nil
+    }
+    return (current, waiting)
+  }
+}
+
+extension ObserverScheduler: Sendable where Subscription: Sendable, Turn: Sendable {}
+
+final class ObserverCalls: Sendable {
+  private let scheduler = LockedValue(ObserverScheduler<ObserverSubscription, ObserverCalls.Turn>())
+
+  func subscribe(_ subscription: ObserverSubscription) {
+    let (replaced, _) = scheduler.withLock { $0.subscribe(subscription) }
+    replaced?.cancel()
+  }
+
+  /// A subscription's place in the order has come. True if it begins now.
+  func arrive(_ turn: ObserverCalls.Turn) -> Bool {
+    scheduler.withLock { $0.arrive(turn.subscription, with: turn) } == .begins
+  }
+
+  func isCurrent(_ subscription: ObserverSubscription) -> Bool {
+    scheduler.withLock { $0.isCurrent(subscription) }
+  }
+
+  func begin(by subscription: ObserverSubscription) -> Bool {
+    scheduler.withLock { $0.beginCall(by: subscription) }
+  }
+
+  /// A call has returned. Starts the turn that waited for it. If the turn belongs to the same store, returns it
+  /// instead, to be run by the same task.
+  func end(on node: any AnyStoreNode) -> ObserverCalls.Turn? {
+    guard let turn = scheduler.withLock({ $0.endCall() }) else { return nil }
+    if turn.node === node { return turn }
+    turn.startInOrder()
+    return nil
+  }
+
+  func end(_ subscription: ObserverSubscription) {
+    scheduler.releasingOutside { $0.end(subscription) }
+  }
+}
+
+extension ObserverCalls {
+  struct Turn: Sendable {
+    let subscription: ObserverSubscription
+    let node: any AnyStoreNode
+    let follow: @Sendable (RunningEffect) async -> Turn?
+
+    /// Only on the tree's executor, while the store has not ended.
+    func start() {
+      node.effects.start({ await run(within: $0) }, of: node, isObserver: true)
+    }
+
+    /// Like `start`, from anywhere, if the store has not ended.
+    func startInOrder() {
+      let isAccepted = node.enqueue { _ in
+        if subscription.isCurrent { start() }
+      }
+      if !isAccepted { subscription.cancel() }
+    }
+
+    private func run(within running: RunningEffect) async {
+      var next = await follow(running)
+      while let turn = next { next = await turn.follow(running) }
+    }
+  }
+}
+
+final class ObserverSubscription: Sendable {
+  private struct Life: Sendable {
+    var cancelSubscriber: (@Sendable () -> Void)?
+    var task: Task<ObserverCalls.Turn?, Never>?
+    var isCancelled = false
+  }
+
+  private let calls: ObserverCalls
+  private let life: LockedValue<Life>
+
+  init(of calls: ObserverCalls, cancelSubscriber: @escaping @Sendable () -> Void) {
+    self.calls = calls
+    life = LockedValue(Life(cancelSubscriber: cancelSubscriber))
+  }
+
+  func cancel() {
+    calls.end(self)
+    let (cancelSubscriber, task) = life.withLock { life in
+      life.isCancelled = true
+      return (life.cancelSubscriber.take(), life.task)
+    }
+    cancelSubscriber?()
+    task?.cancel()
+  }
+
+  var isCurrent: Bool { calls.isCurrent(self) }
+
+  /// Calls the observer, in a task that `cancel` can cancel, until it is dead or no more states come. Returns the
+  /// subscription's successor, if that belongs to the same store.
+  func follow<State: Sendable>(
+    _ subscriber: Subscriber, on node: any AnyStoreNode, within running: RunningEffect,
+    _ observe: @escaping @Sendable (State) async -> Observer<State>.Status
+  ) async -> ObserverCalls.Turn? {
+    // As in `IdentifiedEffect.run`: the effect does not rest before `cancel` can find the stored task.
+    running.holdPauses()
+    let task = Task { [calls] in
+      running.beginsHere()
+      var next: ObserverCalls.Turn?
+      // Read regardless of cancellation, which comes with the end of the store: states published before are still
+      // delivered.
+      while next == nil, let state: State = await subscriber.next(for: running), calls.begin(by: self) {
+        let status = await observe(state)
+        next = calls.end(on: node)
+        if status == .dead { break }
+      }
+      subscriber.cancel()
+      return next
+    }
+    let isCancelled = life.withLock { life in
+      life.task = task
+      return life.isCancelled
+    }
+    if isCancelled { task.cancel() }
+    let next = await withTaskCancellationHandler {
+      running.releasePauses()
+      return await task.value
+    } onCancel: {
+      task.cancel()
+    }
+    end()
+    return next
+  }
+
+  func end() {
+    calls.end(self)
+    life.releasingOutside { life in
+      defer { life = Life() }
+      return (life.cancelSubscriber, life.task)
+    }
+  }
+}
+
+/// The subscription of an observer, or of an effect of the state. Releasing it does not end it.
+public struct Subscription: Sendable {
+  let end: @Sendable () -> Void
+
+  /// Ends the subscription. Can be called from anywhere, even by the observer or the effect itself, and more than once.
+  ///
+  /// An observer gets no more states, its task is cancelled, and no further call is made. A call that is in progress,
+  /// or that another thread is just making, is completed. An effect's tasks are cancelled. From now on none of their
+  /// actions is committed, except by a commit already in progress.
+  public func cancel() { end() }
+}

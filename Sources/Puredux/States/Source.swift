@@ -163,3 +163,90 @@ extension Source {
     override func detached() { onDetach() }
   }
 }
+
+@usableFromInline class AnyStateStorage {
+  @inlinable init() {}
+
+  func release() {}
+
+  /// The storage by its type, for closures that always get the storage they were made for, such as those of a commit.
+  /// They do not capture it, as the compiler specializes closures that capture only constants.
+  ///
+  /// SAFETY: the caller knows that the state is of this type.
+  @unsafe @inlinable @inline(__always) final func known<Value>(of type: Value.Type) -> StateStorage<Value> {
+    unsafe unsafeDowncast(self, to: StateStorage<Value>.self)
+  }
+}
+
+@usableFromInline final class StateStorage<Value>: AnyStateStorage {
+  // No run-time check for overlapping accesses, which costs as much as a small reducer.
+  //
+  // SAFETY: there are two ways of access. One is the tree's isolation, where the reentrancy guard admits one caller at
+  // a time (`Tree.enter`). The other is the release of a store with nothing in progress (`Tree.release`): proxies check
+  // whether it is closed before reading, and its own members require that it is held. Only a reducer, or the
+  // deinitializer of the released state, runs during an access. Neither has a way back in: each request to a tree takes
+  // its place in the order, or waits for the executor.
+  @usableFromInline @exclusivity(unchecked) var storage: Value?
+
+  @inlinable init(_ value: Value? = nil) {
+    unsafe storage = value
+    super.init()
+  }
+
+  func set(_ value: Value) { unsafe storage = value }
+
+  @inlinable var value: Value? { unsafe storage }
+
+  @inlinable @inline(__always) func change(_ change: (inout Value) -> Void) {
+    guard unsafe storage != nil else { return }
+    unsafe change(&storage!)
+  }
+
+  override func release() {
+    unsafe storage = nil
+  }
+}
+
+/// Makes a child store of a part publish the commits on its own path, too, most of which leave the part unchanged. Not
+/// specialized, as it is a small fraction of such a commit's cost.
+@usableFromInline final class PartTurn {
+  @usableFromInline unowned var source: AnySource?
+  private let top: AnySource
+  private var isOpen = false
+  /// The turn opened before this one, further down the path.
+  private var below: PartTurn?
+
+  @usableFromInline init(under top: AnySource) { self.top = top }
+
+  /// Called when the child is on the path of the current commit. Does nothing while the tree has no followers.
+  @usableFromInline func begin() {
+    top.channel.withObject { channel in
+      isOpen = true
+      below = channel.turns
+      channel.turns = self
+    }
+  }
+
+  @usableFromInline func isPublished() { isOpen = false }
+
+  /// Publishes the commit, unless that has happened. Returns the turn to end next.
+  fileprivate func end() -> PartTurn? {
+    defer { below = nil }
+    guard isOpen, let source else { return below }
+    isOpen = false
+    guard source.hasFollowers else { return below }
+    source.publishHere()
+    return below
+  }
+}
+
+extension AnySource {
+  /// After the root store has published: makes the children of parts on the path publish, from the root down.
+  @usableFromInline final func endTurns() {
+    channel.withObject { channel in
+      var next = channel.turns
+      channel.turns = nil
+      while let turn = next { next = turn.end() }
+    }
+  }
+}

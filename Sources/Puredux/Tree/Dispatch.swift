@@ -220,3 +220,30 @@ extension AnyStoreNode {
     }
   }
 }
+
+@usableFromInline enum DispatchAnswer: Sendable {
+  case dispatched(DispatchResult)
+  case prepared(ActionCommit)
+  case refused(StoreError)
+}
+
+@usableFromInline enum DispatchWay: Sendable { case dispatch, prepare }
+
+/// Commits an action. Called on the tree's executor.
+///
+/// - Parameter isPlaced: Whether the action took its place in the order while the store was open.
+@usableFromInline typealias ActionCommit =
+  @Sendable (_ tree: isolated any TreeIsolation, _ isPlaced: Bool) throws(StoreError) -> Void
+
+/// The time limit of a `send`. An object, so that a request without one is no larger for it.
+@usableFromInline final class SendLimit: Sendable {
+  let clock: ElapsedClock
+  let time: Duration
+
+  init(_ limit: Duration, by clock: ElapsedClock) {
+    self.clock = clock
+    time = clock.now + limit.clamped
+  }
+
+  var isOver: Bool { clock.now >= time }
+}

@@ -97,3 +97,47 @@ extension Duration {
 
   package var clamped: Duration { min(max(self, .zero), .longest) }
 }
+
+/// A clock that is told of a sleep before the effect counts as asleep. So it knows every sleeper when a store has
+/// settled.
+package protocol AnnouncedClock: Clock where Duration == Swift.Duration {
+  /// Announces the next `sleep(until:)` with this deadline.
+  func announceSleep(until deadline: Instant)
+}
+
+extension AnnouncedClock {
+  func announcing(from start: any InstantProtocol) -> (@Sendable (_ until: Swift.Duration) -> Void)? {
+    guard let start = start as? Instant else { return nil }
+    return { announceSleep(until: start.advanced(by: $0)) }
+  }
+}
+
+/// A time limit for the work of an effect, or of any task. Its owner acts when the time is over.
+///
+/// The clock and the effect are told of the limit when it is made. So the clock knows of it before the effect counts as
+/// resting.
+struct Timeout: Sendable {
+  private let clock: ElapsedClock
+  private let time: Duration
+  private let pause: RunningEffect.Pause
+  private let effect: RunningEffect?
+
+  init(after limit: Duration, by clock: ElapsedClock, of effect: RunningEffect?) {
+    let time = clock.now + min(limit, .longest)
+    self.clock = clock
+    self.time = time
+    self.effect = effect
+    pause = RunningEffect.Pause(for: .time) { _ in clock.now < time }
+    clock.announce(until: time)
+    effect?.expects(pause)
+  }
+
+  /// Returns when the time has come, or the current task is cancelled. Called once.
+  func wait() async { await clock.waitAnnounced(until: time) }
+
+  /// Called when the owner has acted, or no longer has to.
+  func end() {
+    pause.end()
+    effect?.ended(pause)
+  }
+}

@@ -155,3 +155,53 @@ extension RunningEffect.Host {
   func effect(_ effect: RunningEffect, expects timeout: RunningEffect.Pause) {}
   func ended(_ timeout: RunningEffect.Pause) {}
 }
+
+/// An effect that calls a closure.
+///
+/// SAFETY: the initializer sets the closure, and it is taken after `begins` has returned true, which happens once. The
+/// compiler does not check subclasses of `RunningEffect`.
+final class ClosureEffect: RunningEffect, @unchecked Sendable {
+  typealias Body = @Sendable (RunningEffect) async -> Void
+
+  /// Nil once begun, so that an object that holds the effect, such as a `Dispatch`, does not hold the captures of its
+  /// work.
+  private var body: Body?
+
+  init(of runner: any Host, _ body: @escaping Body) {
+    self.body = body
+    super.init(of: runner)
+  }
+
+  override func run() async {
+    guard begins() else { return }
+    if let body = body.take() { await Self.$current.withValue(self) { await body(self) } }
+    if !isEndTaken { runner.ended(self) }
+  }
+}
+
+/// Whether the actions that an effect dispatches are refused. Set on the tree's executor, in commit order, or from any
+/// thread when a subscription is cancelled.
+///
+/// SAFETY: the flags are atomic, and `awaitedWork` is set before this is shared; subclasses are responsible for their
+/// own state. The compiler does not check a class that is not final.
+@usableFromInline class Revocation: @unchecked Sendable {
+  private let revoked = Atomic(false)
+  private let dispatched = Atomic(false)
+  private final let whole: Revocation?
+  /// The awaited work that the effect and its actions belong to, if any. Set before this is shared.
+  final var awaitedWork: AwaitedWork?
+
+  init(within whole: Revocation? = nil) {
+    self.whole = whole
+    awaitedWork = whole?.awaitedWork
+  }
+
+  final var isRevoked: Bool { revoked.load(ordering: .acquiring) || whole?.isRevoked == true }
+  final func revoke() { revoked.store(true, ordering: .releasing) }
+
+  final var hasDispatched: Bool { dispatched.load(ordering: .relaxed) }
+  final func noteDispatch() {
+    dispatched.store(true, ordering: .relaxed)
+    whole?.noteDispatch()
+  }
+}

@@ -207,3 +207,8 @@ extension Keyed: CustomStringConvertible, CustomReflectable {
     Mirror(self, unlabeledChildren: Array(self), displayStyle: .dictionary)
   }
 }
+
+/// An ordered collection whose mirror is that of a dictionary.
+package protocol OrderedByKeys {}
+
+extension Keyed: OrderedByKeys {}

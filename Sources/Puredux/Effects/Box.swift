@@ -1,5 +1,0 @@
-@usableFromInline final class Box<Value> {
-  @usableFromInline var value: Value?
-
-  @inlinable init() {}
-}
