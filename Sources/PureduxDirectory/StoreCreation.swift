@@ -1,13 +1,13 @@
 import Puredux
 import Synchronization
 
-/// The creation of a store of a directory. It may wait for other stores, of the same directory or of others, and so for
-/// their creations: here it is found out if creations would wait for each other.
+/// The creation of a store by a directory. It may wait for other stores of any directory, and so for their creations:
+/// this type detects cycles.
 final class StoreCreation: Sendable {
-  /// The creation that the current task is part of: a task may outlive it.
+  /// The creation that the current task is part of. The task may outlive it.
   @TaskLocal private static var ofCurrentTask: StoreCreation?
-  /// By creation, the creations that it waits for, each as often as it does. One table for all directories, as makers
-  /// of several may wait for each other; only makers that ask for stores lock it.
+  /// The creations that each creation waits for, once for each wait. One table serves all directories, because cycles
+  /// may cross them. Only makers that request stores lock it.
   private static let waits = LockedValue<[ObjectIdentifier: [StoreCreation]]>([:])
 
   let key: any Hashable & Sendable
@@ -16,15 +16,14 @@ final class StoreCreation: Sendable {
 
   init(of key: any Hashable & Sendable) { self.key = key }
 
-  /// The creation that the current task is part of, if it is not over.
+  /// The creation that the current task is part of, unless it has ended.
   static var current: StoreCreation? { ofCurrentTask.flatMap { $0.hasEnded ? nil : $0 } }
 
   private var hasEnded: Bool { isOver.load(ordering: .relaxed) }
 
-  /// Makes the store, as a part of this creation.
   func run<Root>(_ make: () async throws -> Root) async throws -> Root {
     defer {
-      // The removed list is released outside the lock.
+      // Releases the removed list outside the lock.
       let gone = Self.waits.withLock { waits in
         isOver.store(true, ordering: .relaxed)
         return waits.removeValue(forKey: ObjectIdentifier(self))
@@ -34,11 +33,10 @@ final class StoreCreation: Sendable {
     return try await Self.$ofCurrentTask.withValue(self) { try await make() }
   }
 
-  /// Notes that this creation waits for another one, unless the other one waits for this one, directly or through
-  /// others.
+  /// Notes that this creation waits for another one, unless that would close a cycle.
   ///
-  /// - Returns: The cycle of creations that would wait for each other: this one first, each for the next one, and the
-  ///   last for this one. Nil if there is none.
+  /// - Returns: The creations of the cycle: this one first, each waiting for the next, the last for this one. Nil if
+  ///   there is none.
   func wait(for other: StoreCreation) -> [StoreCreation]? {
     Self.waits.withLock { waits in
       if hasEnded { return nil }
@@ -48,7 +46,7 @@ final class StoreCreation: Sendable {
     }
   }
 
-  /// Takes back one call of `wait(for:)`.
+  /// Reverts one call of `wait(for:)`.
   func waitNoMore(for other: StoreCreation) {
     let gone = Self.waits.withLock { waits -> StoreCreation? in
       guard let index = waits[ObjectIdentifier(self)]?.firstIndex(where: { $0 === other }) else { return nil }
@@ -76,14 +74,15 @@ final class StoreCreation: Sendable {
   }
 }
 
-/// Thrown to a maker of a `StoreDirectory` that asks, in its own task or in others that it has made, but not in a
-/// detached one, for a store that cannot be made before the maker's own: they would wait for each other for ever.
+/// Thrown to a maker of a `StoreDirectory` that requests a store which cannot be made before the maker's own: the two
+/// would wait for each other forever. This covers requests by the maker's task and by tasks that it made, except
+/// detached ones.
 ///
-/// A maker that does not catch it fails with it, and so do the other makers that wait for its store, and all callers
-/// that have asked for one of these stores. A caller that asks later tries again.
+/// A maker that does not catch the error fails with it. So do the other makers that wait for its store, and all callers
+/// that requested one of these stores. A later request tries again.
 public struct StoreDirectoryCycle: Error, CustomStringConvertible {
-  /// The keys of the stores, of one directory or of several: the first is that of the maker that gets this error; each
-  /// further store is needed to make the one before it, and the first to make the last.
+  /// The keys of the stores, of one or several directories. The first is that of the maker that gets this error. Each
+  /// store is needed to make the one before it, and the first to make the last.
   public let keys: [any Hashable & Sendable]
 
   public var description: String {

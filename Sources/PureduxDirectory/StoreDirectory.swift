@@ -1,7 +1,7 @@
 public import Puredux
 
-/// Trees by key: one store for each room, device or document. A store is made when its key is first used, and shut down
-/// when nobody needs it.
+/// Root stores by key, one for each room, device or document: a store is made when its key is first used, and shut down
+/// when it is no longer needed.
 ///
 ///     let rooms = StoreDirectory<Room.ID, Room, RoomAction>(idleLimit: .seconds(60)) { id in
 ///       RootStore(initialState: Room(id: id)) { $0.apply($1) }
@@ -9,43 +9,44 @@ public import Puredux
 ///     try await rooms.withStore(17) { room in try await room.send(.say("Hello")) }
 ///     for await room in try await rooms.states(of: 17) { show(room) }
 ///
-/// A store is made once, however many callers ask for it at the same time. If making it fails, these callers get the
-/// error, and a later call tries again.
+/// - **Making.** Simultaneous requests for a key share one store. If making it fails, they all get the error, and a
+///   later request tries again. A store that was shut down, or that follows a log and has stopped, is made again when
+///   it is next used.
+/// - **Use.** A store is in use during `withStore` and `withStoreIfOpen`, and while a sequence of `states(of:)` or a
+///   handle of `open` is held.
+/// - **Eviction.** An unused store is shut down after the idle limit, or earlier if there are more stores than the
+///   count limit. Exception: while other sequences or observers follow it, or it has effects in progress, it stays, and
+///   is examined again after the idle limit. A store whose tree is blocked stays open, and does not keep others open.
+/// - **Release.** When the directory is released, its stores are shut down as by `shutdown`, but without waiting. An
+///   unused store is shut down at once, even if it is followed or has effects in progress. A store held by a handle or
+///   a sequence of `states(of:)` is shut down when that is released. If a store is being made, its task is cancelled,
+///   and the store is shut down once made. A maker or an effect that holds the directory keeps it alive: hold it
+///   weakly, or call `shutdown`.
 ///
-/// A store is used by `withStore`, by `withStoreIfOpen`, by a sequence of `states(of:)`, and by a handle of `open`. If it has not been used for
-/// the idle limit, or if there are more stores than the count limit, it is shut down. There is one exception: while
-/// other sequences or observers follow it, or it has effects in progress, it is looked at again after the idle limit.
-/// A store that was shut down, or that follows a log and has stopped, is made again when it is next used. A store whose tree stands still stays open, and does not keep other stores open.
-///
-/// When nobody holds the directory any more, its stores are shut down as by `shutdown`, but nobody waits for that. An
-/// unused store is shut down at once, even if it is followed or has effects in progress. A store that a handle or a
-/// sequence of `states(of:)` keeps is shut down when nobody holds that any more. If a store is just being made, the task
-/// is cancelled, and the store is shut down when it has been made. A maker or an effect that holds the directory keeps
-/// it: let it hold the directory weakly, or call `shutdown`.
-///
-/// State that is only in memory is lost when its store is shut down: make stores from stored data, or let them follow a
-/// log.
+/// A shutdown loses state that is only in memory: make stores from stored data, or let them follow a log.
 public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Action: Sendable>: Sendable {
-  /// The stores that it makes.
+  /// The type of the stores.
   public typealias Root = RootStore<State, Action>
 
   let table: Table
 
+  /// Makes an empty directory.
+  ///
   /// - Parameters:
-  ///   - idleLimit: How long a store is kept after its last use. Zero or less keeps no store that nobody needs; more than
-  ///     a hundred years counts as a hundred years.
-  ///   - countLimit: If there are more stores than that, the stores that have not been used for longest are shut down
-  ///     before their idle limit: two are looked at whenever a store is made, or is used no more. Stores that are needed
-  ///     stay, however many they are, and are looked at again after the idle limit.
+  ///   - idleLimit: How long an unused store is kept. With zero or less, no unneeded store is kept; more than a hundred
+  ///     years counts as a hundred years.
+  ///   - countLimit: The number of stores above which the least recently used ones are shut down before their idle
+  ///     limit. Two are examined whenever a store is made or its last use ends. Needed stores stay, whatever their
+  ///     number, and are examined again after the idle limit.
   ///   - clock: Measures the idle limit.
   ///   - interceptors: How stores are shut down.
   ///   - name: The directory's name in the events of its instrument; by default the type of the stores' state.
-  ///   - instrument: Told of stores that are made and shut down. It is not an instrument of the stores: these have their
-  ///     own (`StoreOptions.instrument`).
-  ///   - make: Makes the store of a key, in a task of its own, without the task-local values of the caller. Never called
-  ///     twice at a time for one key. It runs to its end even if its callers no longer wait, as others may ask soon. It
-  ///     may ask for other stores, of this directory or of another one; if these cannot be made without its own store,
-  ///     that throws `StoreDirectoryCycle`.
+  ///   - instrument: Receives the events of stores that are made and shut down. It does not instrument the stores
+  ///     themselves (`StoreOptions.instrument`).
+  ///   - make: Makes the store of a key, in a task of its own, without the caller's task-local values. Calls for one
+  ///     key never overlap. It runs to its end even if no caller waits any more, because another may follow. It may
+  ///     request other stores, of any directory. A request for a store that cannot be made without its own throws
+  ///     `StoreDirectoryCycle`.
   public init(
     idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ContinuousClock(),
     interceptors: InterceptorShutdown = .cancel, name: String? = nil, instrument: (any StoreInstrument)? = nil,
@@ -59,11 +60,11 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// The keys of all stores, including those that are being made or shut down.
   public var keys: [Key] { get async { await table.keys } }
 
-  /// The statistics of all open stores, including those that have stopped, but not of stores that are just being made or
-  /// shut down. Reading them does not count as a use: it makes no store, and does not keep one open.
+  /// The statistics of all open stores, including stopped ones, but not of stores that are being made or shut down.
+  /// Reading them does not count as a use: it makes no store, and keeps none open.
   ///
-  /// It visits all trees at the same time, and returns when the last tree has answered. A tree that stands still delays
-  /// the result, but not the visits to other trees. So the figures of two stores are not of one moment.
+  /// All trees are visited concurrently, so the figures of two stores are not of one moment. The call returns when the
+  /// last tree has answered: a blocked tree delays the result, but not the visits to other trees.
   public func statistics(isolation: isolated (any Actor)? = #isolation) async -> [Key: StoreStatistics] {
     let stores = await table.openStores
     return await withTaskGroup { tasks in
@@ -72,9 +73,9 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     }
   }
 
-  /// Runs a body with the store of a key if that is open. The store is kept open while the body runs. Returns nil, and
-  /// makes no store, if there is none. A store that is just being made or shut down, or has stopped or ended, counts as
-  /// none, and so does every store after `shutdown`.
+  /// Runs a body with the store of a key if it is open, and keeps it open meanwhile. Otherwise returns nil, and makes
+  /// no store. A store that is being made or shut down, or has stopped or ended, does not count as open; after
+  /// `shutdown`, no store does.
   @discardableResult public func withStoreIfOpen<Result>(
     _ key: Key, isolation: isolated (any Actor)? = #isolation,
     _ body: (Root) async throws -> Result
@@ -83,12 +84,12 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     return try await use(store, of: key, body)
   }
 
-  /// Runs a body with the store of a key, which is kept open while the body runs. The body can use values of the caller
-  /// that are not `Sendable`, such as a response's writer.
+  /// Runs a body with the store of a key, and keeps it open meanwhile. The body can use values of the caller that are
+  /// not `Sendable`, such as a response's writer.
   ///
   /// - Throws: The errors of making the store and of the body; `StoreError.terminated` after `shutdown`;
-  ///   `CancellationError` if the task is cancelled before there is a store; `StoreDirectoryCycle` if a maker asks for a
-  ///   store that cannot be made before its own.
+  ///   `CancellationError` if the task is cancelled before there is a store; `StoreDirectoryCycle` if a maker requests
+  ///   a store that cannot be made before its own.
   @discardableResult public func withStore<Result>(
     _ key: Key, isolation: isolated (any Actor)? = #isolation,
     _ body: (Root) async throws -> Result
@@ -110,18 +111,18 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     }
   }
 
-  /// Opens the store of a key, and subscribes to its states: a stream of one tree out of many.
+  /// Opens the store of a key, and subscribes to its states.
   ///
   ///     for await room in try await rooms.states(of: 17) { try await writer.write(room.text) }
   ///
   /// The store stays open while the sequence is iterated or held, up to the sequence's end (`HeldStates`). This call
-  /// subscribes (G5), so an error of the store's maker is thrown before anything is delivered: a server can answer 404
+  /// subscribes (G5), and throws an error of the store's maker before anything is delivered: a server can answer 404
   /// for a key that does not exist.
   ///
   /// - Parameters:
   ///   - key: The store's key.
   ///   - bufferingPolicy: The states that are kept for a slow consumer (G6).
-  ///   - equating: Leaves out a state that equals the one delivered before.
+  ///   - equating: Omits a state that equals the one delivered before.
   ///   - isolation: The caller's actor.
   /// - Throws: The errors of opening the store, as `withStore` does.
   public func states(
@@ -133,8 +134,9 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
       handle.store.states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating), of: handle)
   }
 
-  /// Opens the store of a key, and keeps it open while somebody holds the handle. Throws the errors of opening the store,
-  /// as `withStore` does.
+  /// Opens the store of a key, and keeps it open while the handle is held.
+  ///
+  /// - Throws: The errors of opening the store, as `withStore` does.
   public func open(
     _ key: Key, isolation: isolated (any Actor)? = #isolation
   ) async throws -> StoreHandle<State, Action> {
@@ -142,9 +144,9 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     return StoreHandle(store) { [table] store in Task { await table.release(store, of: key) } }
   }
 
-  /// Shuts down all stores, including used ones, and returns when they have ended. The tasks in which stores are being
-  /// made are cancelled, and awaited. A call by one of these makers, or by a maker that one of them waits for, returns at
-  /// once. Later calls are refused.
+  /// Shuts down all stores, including used ones, and returns when they have ended. Tasks that are making stores are
+  /// cancelled and awaited. A call by one of these makers, or by a maker that one of them waits for, returns at once.
+  /// Later requests are refused.
   public func shutdown(isolation: isolated (any Actor)? = #isolation) async { await table.shutdown() }
 
   deinit {
@@ -153,7 +155,6 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
 }
 
 extension StoreDirectory {
-  /// The instrument of a directory.
   struct Instrument: Sendable {
     let instrument: any StoreInstrument
     let directory: String
@@ -163,42 +164,40 @@ extension StoreDirectory {
     }
   }
 
-  /// The stores of a directory, each with its phase.
   actor Table {
     private struct Entry {
       enum Phase {
         case opening(Task<Void, Never>, StoreCreation)
         case open(Root)
-        /// It is being shut down, by a task.
+        /// The task shuts it down.
         case closing(Root, Task<Void, Never>)
       }
 
       var phase: Phase
-      /// How many use it.
       var useCount = 0
-      /// A new number with each use, so that one idle period is told from the one before.
+      /// Changes with each use, to distinguish idle periods.
       var generation: Int
-      /// Whether its tree is being asked whether the store is needed.
+      /// Whether its tree is being asked if the store is needed.
       var isBeingExamined = false
       var waiters: [Int: Waiter] = [:]
     }
 
     private struct Waiter {
       let continuation: CheckedContinuation<Root, any Error>
-      /// The creation that the waiter is part of, if it asks for a store to make another one.
+      /// The creation that the waiter is part of, if it is a maker.
       let maker: StoreCreation?
     }
 
-    /// A store that nobody uses, in the order in which that began.
+    /// The beginning of a store's idle period.
     private struct Idle {
       let key: Key
       let generation: Int
       let time: Duration
     }
 
-    /// Idle stores, first in, first out, in amortized constant time.
+    /// A FIFO queue with amortized constant time.
     private struct IdleQueue {
-      /// The first ones, in reverse order.
+      /// The first elements, in reverse order.
       private var front: [Idle] = []
       private var back: [Idle] = []
 
@@ -231,11 +230,11 @@ extension StoreDirectory {
     private var entries: [Key: Entry] = [:]
     private var idle = IdleQueue()
     private var sweeper: Task<Void, Never>?
-    /// How many stores are not being shut down, and how many of these are just being examined for letting go.
+    /// The number of stores that are not being shut down, and of these, those being examined as surplus.
     private var keptCount = 0
     private var leavingCount = 0
     private var hasEnded = false
-    /// Nobody holds the directory any more.
+    /// Whether the directory has been released.
     private var isAbandoned = false
     private var nextWaiter = 0
     private var generation = 0
@@ -256,17 +255,15 @@ extension StoreDirectory {
 
     var keys: [Key] { Array(entries.keys) }
 
-    /// How many ends of a use are noted.
     var idleCount: Int { idle.count }
 
-    /// How many wait for the store of a key.
     func waiterCount(of key: Key) -> Int { entries[key]?.waiters.count ?? 0 }
 
     // MARK: Using a store
 
     func shutdown() async {
       hasEnded = true
-      // A maker does not wait for itself, nor for other makers that wait for it.
+      // A maker waits neither for itself nor for makers that wait for it.
       let caller = StoreCreation.current
       var makers: [StoreCreation] = []
       var isAwaited = false
@@ -293,8 +290,8 @@ extension StoreDirectory {
     private func untilClosed(_ key: Key) async {
       if case .opening(let task, _) = entries[key]?.phase { await task.value }
       guard case .closing(let store, let task) = entries[key]?.phase else { return }
-      // In a task of the caller's that is not cancelled with it: a cancellation would cut short effects that another
-      // call lets finish.
+      // In an unstructured task, which the caller's cancellation does not reach: it would cut short effects that
+      // another call lets finish.
       await Task { [interceptors] in await store.shutdown(interceptors: interceptors) }.value
       if await store.statistics.runningTasks == 0 { await task.value }
     }
@@ -350,7 +347,7 @@ extension StoreDirectory {
     }
 
     func release(_ store: Root, of key: Key) {
-      // It may have been shut down meanwhile, and made anew.
+      // The store may have been replaced meanwhile.
       guard var entry = entries[key], case .open(let current) = entry.phase, current === store else { return }
       entry.useCount -= 1
       entries[key] = entry
@@ -366,9 +363,9 @@ extension StoreDirectory {
 
     private func open(_ key: Key, for waiters: [Int: Waiter]) {
       let maker = StoreCreation(of: key)
-      // The new creation waits for no other yet, so that this closes no cycle.
+      // The new creation waits for none yet, so this closes no cycle.
       for waiter in waiters.values { _ = waiter.maker?.wait(for: maker) }
-      // Detached: no store is made under the task-local values of the first caller.
+      // Detached, so that no store is made under the task-local values of the first caller.
       instrument?.tell(.opening, of: key)
       let start = time.now
       let task = Task.detached { [make] in
@@ -420,7 +417,7 @@ extension StoreDirectory {
     private func close(_ store: Root, of key: Key) {
       keptCount -= 1
       entries[key]?.useCount = 0
-      // Detached, to wait for all effects, whoever has the store closed.
+      // Detached, so that it waits for all effects, even if an effect closes the store.
       let task = Task.detached { [interceptors] in
         await store.shutdown(interceptors: interceptors)
         await self.closed(key)
@@ -441,7 +438,7 @@ extension StoreDirectory {
 
     // MARK: Letting go
 
-    /// Nobody holds the directory any more, so that no call can follow.
+    /// Called when the directory has been released, so no call can follow.
     func abandon() {
       isAbandoned = true
       idle = IdleQueue()
@@ -460,26 +457,26 @@ extension StoreDirectory {
       letGoOfTooMany()
     }
 
-    /// - Parameter pause: How much later than after the idle limit it is to be looked at.
+    /// - Parameter pause: The time by which the examination is delayed beyond the idle limit.
     private func appendIdle(_ key: Key, pause: Duration = .zero) {
       guard let entry = entries[key] else { return }
       idle.append(Idle(key: key, generation: entry.generation, time: time.now + pause))
-      // Most entries may be obsolete: there is one for each time that a use of a store ended.
+      // Most entries may be obsolete, because each end of a use adds one.
       if idle.count > 2 * entries.count + 64 {
         idle.removeAll { isIdle($0) == nil }
       }
       if sweeper == nil {
-        // It does not hold the table while it sleeps, and is cancelled with it.
+        // The task does not retain the table while it sleeps, and is cancelled with it.
         sweeper = Task.detached { [weak self, time] in
           while let rest = await self?.sweep(), await time.sleep(for: rest) {}
         }
       }
     }
 
-    /// Lets go of the stores whose idle time is over, each in a task of its own: a store whose tree stands still does
-    /// not keep other stores open.
+    /// Evicts the stores whose idle time is over, each in its own task, because a blocked tree must not delay other
+    /// evictions.
     ///
-    /// - Returns: How long it is until the next store's is; nil if there is none.
+    /// - Returns: The time until the next store is due; nil if there is none.
     private func sweep() -> Duration? {
       while let first = idle.first {
         let rest = first.time + idleLimit - time.now
@@ -492,8 +489,7 @@ extension StoreDirectory {
     }
 
     private func letGoOfTooMany() {
-      // Two at a time, as each call comes with one more: so many may be followed that to look at all of them takes
-      // long.
+      // At most two for each call, which adds at most one: examining many stores that are needed would take long.
       var left = 2
       while left > 0, keptCount - leavingCount > countLimit, let first = idle.popFirst() {
         guard isIdle(first) != nil else { continue }
@@ -518,27 +514,27 @@ extension StoreDirectory {
     private func letGo(_ candidate: Idle) async {
       let key = candidate.key
       guard let store = isIdle(candidate), let entry = entries[key] else { return }
-      // One visitor of a tree that stands still is enough.
+      // One visitor of a blocked tree is enough.
       if entry.isBeingExamined { return lookAgain(at: key) }
       entries[key]?.isBeingExamined = true
       let isNeeded = await store.statistics.isNeeded
       if case .open(let current) = entries[key]?.phase, current === store { entries[key]?.isBeingExamined = false }
-      // It may be used again by now.
+      // It may be in use again by now.
       guard isIdle(candidate) != nil else { return }
       if isNeeded, store.takesActions { lookAgain(at: key) } else { close(store, of: key) }
     }
 
-    /// Looks at the store again later: not at once, however short the limit is.
+    /// Examines the store again later, but not at once, however short the limit is.
     private func lookAgain(at key: Key) {
       appendIdle(key, pause: idleLimit < .milliseconds(100) ? .milliseconds(100) - idleLimit : .zero)
     }
   }
 }
 
-/// Keeps the store of a directory for as long as somebody holds it.
+/// Keeps a directory's store open while the handle is held.
 public final class StoreHandle<State: Sendable, Action: Sendable>: Sendable {
-  /// The store. When nobody holds the handle any more, the directory may shut the store down, even if somebody still
-  /// holds the store itself.
+  /// The store. After the handle is released, the directory may shut the store down, even if the store itself is still
+  /// held.
   public let store: RootStore<State, Action>
   private let release: @Sendable (RootStore<State, Action>) -> Void
 

@@ -1,7 +1,8 @@
 public import Observation
 public import Puredux
 
-/// A store's state on the main actor, for SwiftUI views and other observers: its `state` follows the store.
+/// A store's state on the main actor, observable by SwiftUI views and others. It is the counterpart of SwiftRex's
+/// observable view model.
 ///
 ///     @MainActor func show(_ store: Store<Cart, CartAction>) async throws {
 ///       let cart = try await ObservableStore(store)
@@ -9,22 +10,23 @@ public import Puredux
 ///       for await count in Observations({ cart.items.count }) { print(count) }
 ///     }
 ///
-/// Reading a property of the state through it, as in `cart.items`, observes that property: the reader is notified when
-/// it changes, and not when anything else does. That holds for stored `Equatable` properties of a structure, and for
-/// values that are read through them (`cart.items.count`, `cart.items[2]` observe `items`), and for `state` itself if
-/// it is `Equatable`. Anything else counts as changed at every new state: a property of another type; and what the
-/// state computes, such as an element (`list[2]`) or a property with a getter or an observer, as that may not be there
-/// in another state. Nothing is computed unless it is read. A value that costs much, or is to be observed on its own,
-/// belongs into a projection.
+/// Reading a property of the state, as in `cart.items`, observes it: the reader is notified only when that property
+/// changes.
 ///
-/// A new state takes time for each stored property that has been read since it last changed, and for nothing else.
+/// - This holds for stored `Equatable` properties of a structure, for values read through them (`cart.items.count` and
+///   `cart.items[2]` observe `items`), and for `state` itself if it is `Equatable`.
+/// - Everything else counts as changed by every new state: properties of other types, and computed values, which may
+///   not exist in another state. Computed are an element (`list[2]`) and a property with a getter or an observer.
+/// - Nothing is computed unless it is read. Use a projection for an expensive value, or for one to be observed on its
+///   own.
 ///
-/// It follows the newest state: while the main actor is busy, superseded states are skipped. It does not keep the store
-/// alive, and stays at the last state when the store ends. The counterpart of SwiftRex's observable view model.
+/// Cost: a new state takes time only for each stored property that was read since it last changed.
+///
+/// While the main actor is busy, superseded states are skipped. The object does not keep the store alive, and stays at
+/// the last state when the store ends.
 @MainActor @dynamicMemberLookup
 public final class ObservableStore<State: Sendable, Action: Sendable>: Observable, ActionHandler {
-  /// An observed property. Its values are compared only where that cannot trap: for stored properties, which every
-  /// state has.
+  /// An observed property. Its values are compared only if it is stored: a computed one could trap.
   private struct Property {
     let isSame: (State, State) -> Bool
     let willSet: (ObservableStore, ObservationRegistrar) -> Void
@@ -33,21 +35,20 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
 
   private nonisolated let store: Store<State, Action>
   private nonisolated let registrar = ObservationRegistrar()
-  /// For readers of a property whose change is just being announced: they get the old value, and are notified when the
-  /// new one is there.
+  /// For reads of a property while its change is announced: they get the old value, and are notified of the new one.
   private nonisolated let earlyRegistrar = ObservationRegistrar()
   private let connection = Subscription.Holder()
   private var current: State
-  /// The next state, while it is being announced, and the properties that have been read too early since.
+  /// The next state while it is announced, and the properties that were read too early meanwhile.
   private var announced: State?
   private var early: [PartialKeyPath<ObservableStore>: Property] = [:]
-  /// The properties that have been read since they were last announced: stored ones, whose number the type limits, the
-  /// state itself, and `computed`.
+  /// The properties read since they were last announced: stored ones, whose number the type limits, the state itself,
+  /// and `computed`.
   private var observed: [PartialKeyPath<ObservableStore>: Property] = [:]
-  /// Stands for everything that is not stored in the state: its readers are notified of every state.
+  /// Represents everything that is not stored in the state: its readers are notified of every state.
   private var computed: Void { () }
 
-  /// Follows a store, from an initial state that is shown until the store's own has come.
+  /// Follows a store, and shows an initial state until the store's own arrives.
   public init(_ store: some StoreType<State, Action>, initialState: State) {
     self.store = store.store()
     current = initialState
@@ -63,8 +64,8 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
 
   /// Follows a store, from its present state.
   ///
-  /// - Throws: Like reading the state: `StoreError.terminated` if the store has ended, `.stateUnavailable` if an
-  ///   optional scope has no state.
+  /// - Throws: The errors of reading the state: `StoreError.terminated` if the store has ended, `.stateUnavailable` if
+  ///   an optional scope has no state.
   public convenience init(_ store: some StoreType<State, Action>) async throws(StoreError) {
     let proxy = store.store()
     self.init(proxy, initialState: try await proxy.state)

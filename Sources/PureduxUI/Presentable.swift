@@ -1,6 +1,6 @@
 public import Puredux
 
-/// An object that shows a state on the main actor, in a form made for it, its *props*: a view controller, a window, a
+/// An object on the main actor that shows a state as *props*, a value made for it: a view controller, a window, a
 /// terminal. Adopted from PureduxUIKit.
 ///
 ///     final class CartScreen: Presentable {
@@ -17,10 +17,10 @@ public import Puredux
 ///     })
 ///     screen.presenter?.subscribeToStore()
 @MainActor public protocol Presentable: AnyObject, Sendable {
-  /// What is shown: made of a state, by default not on the main actor.
+  /// The value that is shown, made from a state, by default not on the main actor.
   associatedtype Props: Sendable
 
-  /// Connects it to a store. Hold it strongly: the connection ends with it.
+  /// The connection to a store. Hold it strongly: the connection ends with it.
   var presenter: Presenter? { get set }
 
   /// Shows new props.
@@ -28,19 +28,20 @@ public import Puredux
 }
 
 extension Presentable {
-  /// Connects it to a store: sets its presenter, replacing the previous one. `presenter?.subscribeToStore()` starts it.
+  /// Sets a presenter that connects this object to a store, and replaces the previous one.
+  /// `presenter?.subscribeToStore()` starts it.
   ///
-  /// For the state at that time and each that follows, props are made, and set on the main actor, one after the other,
-  /// the newest last, and none once the presentable is gone. The store never waits for it.
+  /// Props are made from the present state and from each later one, and set on the main actor in that order, never
+  /// after this object is released. The store never waits for it.
   ///
   /// - Parameters:
-  ///   - store: A root or child store is kept for as long as the presenter is: a child store can be made for what is
-  ///     shown. A proxy (`store()`, a scope) keeps no store alive.
-  ///   - props: Makes the props from a state. A proxy of the store is passed in for dispatching.
-  ///   - presentationQueue: Where the props are made: by default not on the main actor.
-  ///   - bufferingPolicy: Which states are kept while props are being made and set. `.bufferingNewest(1)` skips those
-  ///     that are superseded.
-  ///   - equating: Leaves out a state that equals the one before: no props are made from it.
+  ///   - store: The presenter keeps a root or child store alive, so a child store can be made for one screen. A proxy
+  ///     (`store()`, a scope) keeps no store alive.
+  ///   - props: Makes the props from a state. Its second argument is a proxy of the store, for dispatching.
+  ///   - presentationQueue: The executor that makes the props: by default not the main actor.
+  ///   - bufferingPolicy: The states that are kept while props are being made and set. `.bufferingNewest(1)` skips
+  ///     superseded states.
+  ///   - equating: Omits a state that equals the previous one: no props are made from it.
   public func with<State, Action>(
     store: some StoreType<State, Action>, props: @escaping @Sendable (State, Store<State, Action>) -> Props,
     presentationQueue: StoreExecutor = .own,
@@ -56,7 +57,7 @@ extension Presentable {
         guard self != nil else { return .dead }
         let made = await make(state)
         return await MainActor.run {
-          // Checked where neither can be released in between.
+          // On the main actor, where neither can be released in between.
           guard let self, connection != nil else { return .dead }
           self.setProps(made)
           return .active
@@ -67,8 +68,8 @@ extension Presentable {
   }
 }
 
-/// Connects a presentable to a store, from `subscribeToStore()` until it is released. Keeps the store that it was
-/// given: where that is a root or child store, it lives at least as long as this.
+/// Connects a presentable to a store, from `subscribeToStore()` until it is released. It keeps a root or child store
+/// alive.
 @MainActor public final class Presenter {
   private let store: any Sendable
   private let subscribe: @MainActor (Subscription.Holder) -> Subscription
@@ -79,7 +80,7 @@ extension Presentable {
     self.subscribe = subscribe
   }
 
-  /// Starts with the present state. Calling it again starts anew.
+  /// Starts with the present state. A further call starts again.
   public func subscribeToStore() {
     let connection = Subscription.Holder()
     connection.subscription = subscribe(connection)
@@ -93,7 +94,7 @@ extension Presentable {
 }
 
 extension Subscription {
-  /// Cancels a subscription when it is released.
+  /// Cancels a subscription when released.
   @MainActor final class Holder {
     var subscription: Subscription?
 

@@ -16,7 +16,7 @@
       ) { $0.append($1) }
     }
 
-    @Test("logs are copied to a cluster and back, truncated or not, and stores go on with them")
+    @Test("logs are copied to a cluster and back, truncated or not, and stores continue with them")
     func copied() async throws {
       let server = try NATSServer()
       defer { server.kill() }
@@ -70,7 +70,7 @@
       await log.close()
     }
 
-    @Test("a stream that is not there is not made where that is not wanted")
+    @Test("a missing stream is not created if the options forbid it")
     func notMade() async throws {
       let server = try NATSServer()
       defer { server.kill() }

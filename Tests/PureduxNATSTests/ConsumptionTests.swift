@@ -13,7 +13,7 @@
       return Inbox.Message(kind: .entry(place), bytes: [UInt8(position & 0xFF)])
     }
 
-    @Test("what comes in order is handed out, in parts of so many bytes")
+    @Test("entries in order are delivered, in batches of limited bytes")
     func order() {
       var consumption = Consumption(after: 10)
       guard case .makeConsumer(after: 10) = consumption.next() else {
@@ -77,7 +77,7 @@
       }
     }
 
-    @Test("a server's question is answered when nothing waits to be handed out")
+    @Test("a server's question is answered when no entries wait for delivery")
     func questions() {
       var consumption = Consumption(after: 0)
       consumption.begin(1, at: Self.start)
@@ -98,7 +98,7 @@
       #expect(taken11 == "answer")
     }
 
-    @Test("who waits is not woken for each entry where more is right behind, unless that does not come")
+    @Test("a waiting reader is not woken for each entry while more follow, unless they do not arrive")
     func batches() {
       var consumption = Consumption(after: 0)
       consumption.begin(1, at: Self.start)
@@ -150,7 +150,7 @@
       return (consumption, nil, starved)
     }
 
-    @Test("a consumer that lives and sends nothing is replaced, though entries are there, and the third is counted")
+    @Test("a live consumer that does not send existing entries is replaced, and the third one is counted")
     func starved() throws {
       var (consumption, arrival, starved) = consume(each: .seconds(1000))
       #expect(arrival == nil)
@@ -167,7 +167,7 @@
       #expect(starved == nil)
     }
 
-    @Test("silence, and an entry that is there and does not come, need a new consumer")
+    @Test("silence, and an existing entry that is not delivered, need a new consumer")
     func silence() {
       var consumption = Consumption(after: 7)
       func isLost(after time: Duration, known: UInt64) -> Bool {
@@ -203,7 +203,8 @@
       #expect(isLost(after: .milliseconds(3001), known: 9))
     }
 
-    @Test("every entry comes once and in order, whatever consumers lose, repeat and send late", arguments: 0..<200)
+    @Test(
+      "every entry is delivered once and in order, whatever consumers lose, repeat and send late", arguments: 0..<200)
     func random(seed: UInt64) {
       var random = SeededGenerator(seed: seed)
       let positions = (1...60).map { UInt64($0 * 3) }
@@ -259,7 +260,7 @@
       #expect(!Subjects.isName(""))
     }
 
-    @Test("where an entry is, of either form of the subject; nothing of anything else")
+    @Test("the position in either form of an entry's subject, and none in other subjects")
     func places() {
       func place(_ text: String) -> [UInt64]? {
         Subjects.place(in: text.utf8.map { CChar(bitPattern: $0) }).map { [$0.position, $0.number, $0.pending] }
@@ -282,7 +283,7 @@
       #expect(number("a.99999999999999999999") == nil)
     }
 
-    @Test("what is answered to a publication")
+    @Test("the answer to a publication")
     func answers() {
       func position(_ text: String, _ kind: Inbox.Message.Kind = .answer) -> Result<UInt64, LogError> {
         JetStream.position(in: Inbox.Message(kind: kind, bytes: Array(text.utf8)))

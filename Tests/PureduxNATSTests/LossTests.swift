@@ -8,7 +8,9 @@
   @testable import PureduxNATS
 
   @Suite struct ExtentTests {
-    @Test("a log that is whole behind a position has everything behind it; one that was only truncated is")
+    @Test(
+      "a log that counts as intact behind a position has all later entries, and a merely truncated one counts as intact"
+    )
     func soundness() {
       let all = [3, 5, 8, 9] as [UInt64]
       for removed in 0..<all.count {

@@ -101,7 +101,7 @@
       await log.close()
     }
 
-    @Test("stores wait while the server is away, and go on by themselves when it is back")
+    @Test("stores wait while the server is away, and continue by themselves when it returns")
     func serverKilled() async throws {
       let server = try NATSServer()
       defer { server.kill() }

@@ -187,7 +187,7 @@
       await log.close()
     }
 
-    @Test("erased entries are gone from the stream and the bucket, and stores go on")
+    @Test("erased entries are gone from the stream and the bucket, and stores continue")
     func erased() async throws {
       let server = try NATSServer()
       defer { server.kill() }

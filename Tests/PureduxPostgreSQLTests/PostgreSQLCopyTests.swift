@@ -313,7 +313,7 @@
 
     // MARK: Directories and instruments
 
-    @Test("a directory of stores lets them go and makes them again, here and in another process")
+    @Test("a directory of stores releases them and makes them again, here and in another process")
     func directory() async throws {
       let server = try PostgreSQLServer()
       let logs = [try await open(server), try await open(server)]
@@ -344,7 +344,7 @@
       for log in logs { await log.close() }
     }
 
-    @Test("an instrument is told of entries, snapshots and what was replayed")
+    @Test("an instrument is told of entries, snapshots and replayed actions")
     func instrument() async throws {
       struct Notes: StoreInstrument {
         let notes = Record<String>()

@@ -214,7 +214,7 @@
       for log in [one, other, impatient, silent] { await log.close() }
     }
 
-    @Test("stores wait while the server is away, and go on by themselves when it is back")
+    @Test("stores wait while the server is away, and continue by themselves when it returns")
     func serverStopped() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)

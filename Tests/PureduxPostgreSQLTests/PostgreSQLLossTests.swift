@@ -185,7 +185,7 @@
       await log.close()
     }
 
-    @Test("a missing entry is found by its readers, and not taken for the end")
+    @Test("a missing entry is found by its readers, and does not count as the end")
     func entryGone() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)

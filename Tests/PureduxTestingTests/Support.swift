@@ -4,12 +4,11 @@ import PureduxTesting
 import Testing
 
 extension ReportedFailure {
-  /// Whether this is its text.
   func says(_ text: String) -> Bool { self.text == text }
 }
 
-/// Checks that helpers report failures while a body runs, at least one, and that each is one that is meant. They are no
-/// issues of the test that runs.
+/// Checks that helpers report at least one failure while the body runs, and that each is an expected one. These
+/// failures are not issues of the running test.
 func expectFailure(
   sourceLocation: SourceLocation = #_sourceLocation, isolation: isolated (any Actor)? = #isolation,
   _ body: () async -> Void, matching isMeant: (ReportedFailure) -> Bool = { _ in true }
@@ -23,7 +22,6 @@ func expectFailure(
 }
 
 extension ManualClock {
-  /// Lets a time pass for the one that sleeps, as soon as there is one.
   func passes(_ duration: Duration) async {
     await untilAsleep(1)
     advance(by: duration)

@@ -29,7 +29,7 @@ import Testing
     }
   }
 
-  /// Waits until what is read in the closure is as expected.
+  /// Waits until the values that the closure reads satisfy it.
   private func until(_ isAsExpected: @escaping @MainActor @Sendable () -> Bool) async {
     while true {
       let (changes, continuation) = AsyncStream<Void>.makeStream()
@@ -39,7 +39,7 @@ import Testing
         continuation.finish()
       }
       if isDone { return }
-      // What is announced is set before anybody else is on the main actor.
+      // An announced change is applied before any other code runs on the main actor.
       for await _ in changes {}
     }
   }
@@ -61,7 +61,7 @@ import Testing
     await #expect(throws: StoreError.terminated) { try await ObservableStore(subject.store.store()) }
   }
 
-  @Test func `who reads a property is told when that changes, and not when another does`() async throws {
+  @Test func `a reader of a property is told of its changes, and of no other property's`() async throws {
     let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
     let store = ObservableStore(root, initialState: Page(title: "initial"))
     #expect(store.title == "initial")
@@ -99,7 +99,7 @@ import Testing
     #expect(tags.isRaised)
   }
 
-  @Test func `what is first read where a change is announced is told of that change, too`() async throws {
+  @Test func `a property first read during an announcement is reported as changed, too`() async throws {
     let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
     let store = try await ObservableStore(root)
     let told = Record<String>()
@@ -128,7 +128,7 @@ import Testing
     #expect(told.all == ["title", "count", "tags"], "what did not change then is told when it does")
   }
 
-  /// Reads two properties, and again whenever it is told that one changes.
+  /// Reads two properties, and again at each change.
   private static func watch(_ store: ObservableStore<Page, PageAction>, _ seen: Record<String>) {
     withObservationTracking {
       seen.add("\(store.title) \(store.count)")
@@ -137,7 +137,8 @@ import Testing
     }
   }
 
-  @Test func `who reads again where a change is announced is told again, until it has read the new state`() async throws
+  @Test func `a reader that reads again during an announcement is told again, until it has read the new state`()
+    async throws
   {
     let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
     let store = try await ObservableStore(root)
@@ -154,7 +155,7 @@ import Testing
     #expect(seen.all.count == 5)
   }
 
-  @Test func `nobody is told twice without reading again`() async throws {
+  @Test func `no reader is told twice without reading again`() async throws {
     let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
     let store = try await ObservableStore(root)
     let told = Record<String>()
@@ -179,7 +180,7 @@ import Testing
     }
   }
 
-  @Test func `an observations loop sees the newest of what it reads`() async throws {
+  @Test func `an observations loop sees the newest values that it reads`() async throws {
     let root = RootStore<Page, PageAction>(initialState: Page(), reducer: Self.page)
     let store = try await ObservableStore(root)
     let reader = Task {
@@ -200,7 +201,7 @@ import Testing
     #expect(Set(seen).count == seen.count)
   }
 
-  @Test func `what has no notion of equality counts as changed at every state`() async throws {
+  @Test func `a value that is not Equatable counts as changed at every state`() async throws {
     struct Opaque: Sendable {
       var value = 0
       var mark: @Sendable () -> Int = { 0 }
@@ -219,7 +220,7 @@ import Testing
     #expect(told.all == [1])
   }
 
-  @Test func `an element that the next states do not have is told as changed, and not looked for`() async throws {
+  @Test func `an element missing in later states is reported as changed, and not accessed`() async throws {
     let root = RootStore<[String], [String]>(initialState: ["a", "b", "c"]) { $0 = $1 }
     let store = try await ObservableStore(root)
     let told = Record<String>()
@@ -255,7 +256,7 @@ import Testing
     #expect(told.all.dropFirst(2) == ["third again", "with the new state"])
   }
 
-  /// A key, each of which is one of its own.
+  /// A key that equals only itself.
   final class Mark: Hashable, Sendable {
     static func == (lhs: Mark, rhs: Mark) -> Bool { lhs === rhs }
     func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
@@ -271,7 +272,7 @@ import Testing
     }
   }
 
-  @Test func `what was read by a key is not evaluated again, and nothing is kept of the key`() async throws {
+  @Test func `a value read by a key is not evaluated again, and the key is not retained`() async throws {
     let root = RootStore<Marked, Int>(initialState: Marked()) { $0.count = $1 }
     let store = try await ObservableStore(root)
     let told = Record<Int>()
@@ -298,7 +299,7 @@ import Testing
     #expect(store.evaluations.all.count == 100)
   }
 
-  /// A value that knows how often it was compared.
+  /// A value that records its comparisons.
   struct Compared: Sendable, Equatable {
     var value = 0
     let comparisons = Record<Int>()
@@ -309,7 +310,7 @@ import Testing
     }
   }
 
-  @Test func `who was told that a property has changed has to read it again for it to be compared`() async throws {
+  @Test func `a property reported as changed is compared again only after it is read again`() async throws {
     struct Comparing: Sendable {
       var part = Compared()
       var count = 0
@@ -342,7 +343,7 @@ import Testing
     await until { store.state == "a" }
   }
 
-  @Test func `it keeps no store alive, and ends its subscription when it goes`() async throws {
+  @Test func `it keeps no store alive, and ends its subscription when it is released`() async throws {
     let evaluations = Record<Int>()
     var root: RootStore<Page, PageAction>? = RootStore(initialState: Page(), reducer: Self.page)
     let scope = try #require(root).scope { page in

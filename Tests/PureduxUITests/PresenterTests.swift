@@ -5,7 +5,7 @@ import PureduxUI
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) @MainActor struct PresenterTests {
-  /// A presentable that keeps what it is shown.
+  /// A presentable that records its props.
   final class Screen: Presentable {
     struct Props: Sendable {
       let count: Int
@@ -19,7 +19,7 @@ import Testing
     let gone = Token()
     private(set) var props: Props?
 
-    /// Opens `last` when it shows this count.
+    /// Opens `last` when it shows `lastCount`.
     init(_ shown: Record<Int> = Record(), until lastCount: Int = .max, last: Gate = Gate()) {
       self.shown = shown
       self.last = last
@@ -54,7 +54,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `props are made where it is asked for, and by default not on the main actor`(kind: Kind) async throws {
+  func `props are made on the requested queue, and by default not on the main actor`(kind: Kind) async throws {
     let subject = Subject(kind)
     let queue = HeldExecutor()
     _ = mainKey
@@ -77,7 +77,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `props that take their time hold up neither the store nor the main actor, and none is skipped`(kind: Kind)
+  func `slow props delay neither the store nor the main actor, and none is skipped`(kind: Kind)
     async throws
   {
     let subject = Subject(kind)
@@ -94,7 +94,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `superseded states are skipped where that is asked for`(kind: Kind) async throws {
+  func `superseded states are skipped on request`(kind: Kind) async throws {
     let subject = Subject(kind)
     let (held, began) = (HeldExecutor(), Gate())
     let screen = Screen(until: 20)
@@ -107,7 +107,7 @@ import Testing
     screen.presenter?.subscribeToStore()
     await began.wait()
     held.hold()
-    // The first that it comes to now is one of these; what follows is superseded by the last.
+    // The presenter computes props for one of these states; the last state supersedes the others.
     for action in 1...20 { try await subject.store.send(action) }
     held.letGo()
     await screen.last.wait()
@@ -116,7 +116,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `one that goes away while props are being made is not set any`(kind: Kind) async throws {
+  func `a presentable released during the making of props is not set any`(kind: Kind) async throws {
     let subject = Subject(kind)
     let held = HeldExecutor()
     let shown = Record<Int>()
@@ -145,7 +145,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `connected anew it shows the new store, and nothing more of the old one`(kind: Kind) async throws {
+  func `connected again, it shows the new store, and nothing more of the old one`(kind: Kind) async throws {
     let (old, new) = (Subject(kind), Subject(kind))
     let (began, release) = (Gate(), Latch())
     let screen = Screen(until: 3)
@@ -170,7 +170,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `two of one store leave out what each says is equal`(kind: Kind) async throws {
+  func `two presenters of one store omit states by their own equality`(kind: Kind) async throws {
     let subject = Subject(kind)
     let (tens, fives) = (Screen(until: 20), Screen(until: 20))
     tens.with(
@@ -205,7 +205,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `a store that owns its state is kept while the presenter is there`(isChild: Bool) async throws {
+  func `a store that owns its state is kept alive by its presenter`(isChild: Bool) async throws {
     let screen = Screen(until: 2)
     var root: RootStore<Int, Int>? = RootStore(initialState: 0) { $0 += $1 }
     let anchor = Weak(try #require(root))
@@ -229,7 +229,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `it keeps neither its store nor its presentable alive, and gets all that its store published`(kind: Kind)
+  func `it keeps neither its store nor its presentable alive, and gets every published state`(kind: Kind)
     async throws
   {
     var subject: Subject? = Subject(kind)

@@ -1,10 +1,10 @@
 import Puredux
 
-/// Applies entries on the tree's executor, as `Reading` decides: commits their actions, and compares the order and the
-/// states with those of their writers.
+/// Applies entries on the tree's executor, as `Reading` decides: commits their actions, and compares order and states
+/// with those of their writers.
 ///
-/// Invariant: entries are applied in their order, each one before the next begins. After an interruption or a stop, no
-/// further entry is applied.
+/// Invariant: entries are applied in order, each before the next begins. None is applied after an interruption or a
+/// stop.
 final class Applying<State: Sendable, Action: Sendable>: Sendable {
   private let replica: Replica<State, Action>
   private let writer: LogWriter<State, Action>
@@ -27,7 +27,7 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
 
   /// Returns the interruption, if there is one.
   ///
-  /// - Parameter actions: The actions of all entries, one behind the other.
+  /// - Parameter actions: The actions of all entries, one after the other.
   func apply(
     _ outlines: [Outline], _ actions: [Action?], of core: StoreCore<State, Action>,
     on tree: isolated any TreeIsolation
@@ -86,7 +86,7 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
       }
     }
     replica.recovery.withLock { $0 }?.pause(behind: replica.reading.withLock { $0.position })
-    // The caller that waits for a seal is told by the stop, when there is a snapshot.
+    // The stop resumes the callers that wait for the seal, once there is a snapshot.
     if case .sealed = interruption { return interruption }
     phases.tellArrivals()
     phases.progress(on: tree)
@@ -101,7 +101,7 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     _ outline: Outline, _ header: LogEntry.Header, isSkipped: Bool, of core: StoreCore<State, Action>,
     on tree: isolated any TreeIsolation
   ) -> LogStop? {
-    // The entry's writer has hashed the present state, as it ended or was opened there.
+    // The writer has hashed the present state, because its store was opened or ended there.
     if replica.reading.withLock({ $0.attests(header) && $0.position == header.seen.position }) {
       hashNow(of: core, on: tree)
     }
@@ -130,7 +130,7 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     let verdict = replica.reading.withLock {
       $0.take(number, of: writer, at: position, isCommittable: action != nil)
     }
-    // The id of the action, if it is one that waits here.
+    // The action's id, if it waits here.
     let own = replica.standing.withLock { standing -> UInt64? in
       let id = standing.writing.delivered(number, of: writer, verdict, at: now)
       if id != nil, !standing.writing.isFull { replica.admission.store(0, ordering: .relaxed) }
@@ -140,13 +140,12 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     switch (action, own) {
     case (let action?, let own?): replica.sequencer.commit(action, own, on: tree)
     case (let action?, nil): if !replica.sequencer.hasEnded { core.commitQuietly(action, on: tree) }
-    // The action is in the log, and counts again if the seal before it is skipped, or the decision is taken back.
+    // The action counts again if the seal before it is skipped, or the decision is taken back.
     case (nil, let own?): replica.sequencer.giveUp(own, .outcomeUnknown, on: tree)
     case (nil, nil): break
     }
   }
 
-  /// An entry has been applied.
   private func end(
     _ outline: Outline, isSkipped: Bool, of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation
   ) {
@@ -164,7 +163,7 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// The store has ended: with an entry's last action, or between two entries.
+  /// Called when the store has ended. If it ended with an entry's last action, ends that entry.
   func endLast(on tree: isolated any TreeIsolation) {
     guard let ending = replica.reading.withLock({ $0.ending }), let core = replica.core.withLock({ $0 }) else { return }
     end(ending.outline, isSkipped: ending.isSkipped, of: core, on: tree)
@@ -186,10 +185,8 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Hashes the state that the store begins with.
   func hashFirst(_ state: State) { restate(hash(of: state)) }
 
-  /// Hashes the present state, unless it has been hashed.
   private func hashNow(of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation) {
     guard replica.fingerprint != nil, replica.reading.withLock({ !$0.isHashed }),
       let hash = core.withState(on: tree, { self.hash(of: $0) }) ?? nil
@@ -205,8 +202,8 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     replica.standing.withLock { $0.writing.restate(mark) }
   }
 
-  /// At the end of a store that hashes its state: an entry without actions carries the hash of the last state, because
-  /// no other entry does. The next program compares its state with that.
+  /// At the store's end, appends an entry without actions that carries the hash of the last state, if no other entry
+  /// does. The next program compares its state with it.
   func attest(on tree: isolated any TreeIsolation) {
     guard replica.reading.withLock({ $0.isToBeAttested }),
       replica.standing.withLock({ $0.life.stop == nil && $0.writing.isEmpty })

@@ -1,4 +1,4 @@
-/// What a decoder says, with the path to where it failed.
+/// The text of a decoding error, with its coding path.
 func describe(_ error: any Error) -> String {
   guard let error = error as? DecodingError else { return "\(error)" }
   switch error {

@@ -1,14 +1,14 @@
-/// Decides after which entries a state is hashed. All replicas decide alike, by the number of committed actions and the
-/// size of the state. Intervals are powers of two: each sample of a longer interval is one of a shorter interval, too.
+/// Decides after which entries a state is hashed. All replicas decide alike, by the number of commits and the size of
+/// the state. Intervals are powers of two, so each sample of a longer interval is also one of a shorter interval.
 struct FingerprintSampling {
-  /// How many values may be hashed for each action, on average.
+  /// The average number of values that may be hashed for each action.
   static let sizePerAction = 32
 
   private var commits: UInt64
   private var interval: UInt64 = 1
 
   enum Verdict {
-    /// No action has been committed: the hash stays.
+    /// No action was committed: the hash is still valid.
     case unchanged
     case due
     case passed
@@ -16,7 +16,6 @@ struct FingerprintSampling {
 
   init(commits: UInt64) { self.commits = commits }
 
-  /// Notes that an entry has been applied, and how many actions have been committed in all.
   mutating func advance(to commits: UInt64) -> Verdict {
     let before = self.commits
     self.commits = commits
@@ -25,7 +24,6 @@ struct FingerprintSampling {
     return isPower || commits / interval != before / interval ? .due : .passed
   }
 
-  /// Notes that the state has been hashed, and its size.
   mutating func hashed(size: Int) {
     let actions = UInt64(max(0, size - 1) / Self.sizePerAction)
     interval = 1 << UInt64(UInt64.bitWidth - actions.leadingZeroBitCount)

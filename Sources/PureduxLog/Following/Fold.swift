@@ -1,51 +1,48 @@
-/// Makes exactly once, and in each writer's order, of a log that repeats entries and may take them in another order
-/// (G11): a pure state machine, the same on every replica. Part of a snapshot.
+/// Commits each action exactly once and in its writer's order, although the log may repeat or reorder entries (G11). A
+/// pure state machine, the same on every replica, and part of a snapshot.
 struct Fold: Equatable, Sendable {
   static let firstChain: UInt64 = 14_695_981_039_346_656_037
-  /// How many writers are remembered at least: those that wrote last.
+  /// The number of the last writers that are always remembered.
   static let writerLimit = 1024
-  /// For how many of the last entries the chain is remembered.
+  /// The number of the last entries whose marks are remembered.
   static let markLimit = 256
 
-  /// The position of the last entry that was applied.
   private(set) var position: UInt64 = 0
-  /// A hash over all that was committed, in order.
+  /// A hash of all commits, in order.
   private(set) var chain = Fold.firstChain
-  /// A hash of the state that it led to; 0 where there is none.
+  /// A hash of the state; 0 if there is none.
   private var fingerprint: UInt64 = 0
-  /// How many actions have been committed.
   private(set) var commits: UInt64 = 0
-  /// How many actions could not be decoded, and records that are no entries.
+  /// The number of skipped actions, and of records that are no entries.
   private(set) var skipped: UInt64 = 0
-  /// The rules of the last seal: an entry of rules before these is void.
+  /// The rules of the last seal: entries of older rules are void.
   private(set) var sealedRules: UInt32 = 0
-  /// The newest rules of an entry that was applied.
+  /// The newest rules of an applied entry.
   private(set) var rules: UInt32 = 0
-  /// The entries that were skipped by decision.
+  /// The entries skipped by decision.
   private(set) var decided: Set<UInt64> = []
-  /// The number of the last epoch; 0 before any.
+  /// The number of the last epoch; 0 if there is none.
   private(set) var epoch: UInt64 = 0
   private var writers: [UInt64: Writer] = [:]
-  /// The last marks, which lie in a ring. Not part of a snapshot: what is older than that is not compared.
+  /// A ring of the last marks. Not part of a snapshot: older marks are not compared.
   private var marks: [LogEntry.Mark] = []
   private var nextMark = 0
 
   private struct Writer: Equatable {
     /// The number of its last action that was committed or skipped.
     var last: UInt64
-    /// The position of that action.
     var position: UInt64
   }
 
-  /// What is to be done with an action of an entry.
+  /// How to treat a delivered action.
   enum Verdict: Equatable {
     case commit
-    /// The action was there before.
+    /// The action has been delivered before.
     case repeated
-    /// An earlier action of its writer is missing: it will come, and this one again behind it.
+    /// An earlier action of its writer is missing. That one will come, and then this one again.
     case early
-    /// As `early`, but nothing is known of the writer: its first action has not come, or so many others have written
-    /// since that it was forgotten and has to begin anew.
+    /// Like `early`, but the writer is unknown: its first action is missing, or it was forgotten because so many others
+    /// have written since, and must begin under a new number.
     case unknown
   }
 
@@ -62,7 +59,7 @@ struct Fold: Equatable, Sendable {
     return .commit
   }
 
-  /// Whether one of several actions in a row would be committed.
+  /// Whether one of several consecutive actions would be committed.
   func takes(_ first: UInt64, count: UInt64, of writer: UInt64) -> Bool {
     guard let last = writers[writer]?.last else { return first == 1 && count > 0 }
     return first <= last + 1 && first + count > last + 1
@@ -75,7 +72,7 @@ struct Fold: Equatable, Sendable {
     mix(number)
   }
 
-  /// By the positions of their last actions, which are the same on every replica.
+  /// Ordered by position, which is the same on every replica.
   private mutating func forgetOldest() {
     guard writers.count >= 2 * Self.writerLimit else { return }
     let kept = writers.sorted { ($0.value.position, $0.key) > ($1.value.position, $1.key) }
@@ -92,9 +89,7 @@ struct Fold: Equatable, Sendable {
 
   mutating func seal(_ rules: UInt32) { sealedRules = max(sealedRules, rules) }
 
-  /// An entry has been applied.
-  ///
-  /// - Parameter fingerprint: A hash of the state that it led to.
+  /// - Parameter fingerprint: A hash of the state after the entry.
   mutating func ended(at position: UInt64, fingerprint: UInt64?) {
     self.position = position
     self.fingerprint = fingerprint ?? 0
@@ -103,27 +98,25 @@ struct Fold: Equatable, Sendable {
     nextMark = (nextMark + 1) % Self.markLimit
   }
 
-  /// The state was hashed by another program, or by none: this program's hash takes the place.
+  /// Replaces the hash of the present state by that of this program's function.
   mutating func restate(_ fingerprint: UInt64?) {
     self.fingerprint = fingerprint ?? 0
     if !marks.isEmpty { marks[(nextMark + Self.markLimit - 1) % Self.markLimit].fingerprint = self.fingerprint }
   }
 
-  /// The hash of the state at a position, if it is remembered.
   func fingerprint(at position: UInt64) -> UInt64? {
     marks.first { $0.position == position && $0.fingerprint != 0 }?.fingerprint
   }
 
-  /// The mark that entries carry, for other replicas to compare.
   var mark: LogEntry.Mark { LogEntry.Mark(position: position, chain: chain, fingerprint: fingerprint) }
 
-  /// Whether a replica that had come to a mark had applied the same as this one; true where that is not known any more.
-  /// An entry that was applied there and not here is missing here.
+  /// Whether a replica with that mark had applied the same entries as this one; true if that is no longer known. If the
+  /// mark is ahead, an entry is missing here.
   ///
-  /// - Parameter isInState: Whether the state is compared, too, where both replicas know its fingerprint.
+  /// - Parameter isInState: Whether the states are compared, too, if both hashes are known.
   func agrees(with seen: LogEntry.Mark, inState isInState: Bool = true) -> Bool {
     if seen.position > position { return false }
-    // The first mark that is not before it, from the oldest on.
+    // Binary search for the first mark at or after the position.
     let oldest = marks.count < Self.markLimit ? 0 : nextMark
     var (low, high) = (0, marks.count)
     while low < high {
@@ -164,10 +157,9 @@ extension Fold {
     if format > 2 { bytes.put(epoch) }
   }
 
-  /// The newest format of snapshots.
   static let newestFormat: UInt8 = 3
 
-  /// The first format of snapshots that can hold all of this fold.
+  /// The oldest format that can hold this fold.
   var format: UInt8 { epoch > 0 ? 3 : sealedRules > 0 || rules > 0 || !decided.isEmpty ? 2 : 1 }
 
   init?(_ reader: inout ByteReader, format: UInt8) {
@@ -207,17 +199,17 @@ extension Fold {
 // MARK: In a copy of the log
 
 extension Fold {
-  /// The positions that a snapshot has, in order: its own, those of the writers, and those of the skipped entries.
+  /// The positions in a snapshot, in order: its own, the writers', and the skipped entries'.
   var positions: [UInt64] { Set(writers.values.map(\.position)).union(decided).union([position]).sorted() }
 
-  /// A hash that tells its position and order from others of the same log.
+  /// A hash that identifies this position and order within its log.
   var moment: UInt64 {
     var fold = self
     fold.mix(position)
     return fold.chain
   }
 
-  /// The same fold at other positions, in the same order; nil where one of them is not there.
+  /// The same fold at other positions, in the same order; nil if one of them is missing.
   func moved(_ place: (UInt64) -> UInt64?) -> Fold? {
     guard let position = place(position) else { return nil }
     var moved = self
@@ -236,7 +228,7 @@ extension Fold {
     return moved
   }
 
-  /// Follows the order of an entry, without decoding its actions, and without what was decided or sealed.
+  /// Follows the order of an entry, without its actions' content, decisions and seals.
   mutating func follow(_ record: LogRecord) {
     if case .entry(let header, let actions) = LogEntry.decode(record.bytes) {
       for number in header.first..<header.first + UInt64(actions.count) {

@@ -1,9 +1,9 @@
 public import Puredux
 
-/// Ties a tree to its log, as the tree's order: gives the log the actions that the tree's stores accept, and has the
-/// actions that the log delivers committed. Connects its parts, and has no state of its own.
+/// The order of a tree that follows a log: writes the actions that the tree's stores accept, and commits the actions
+/// that the log delivers. It has no state of its own.
 ///
-/// It holds the tree, and the tree holds it, until the root store has ended.
+/// It and the tree retain each other until the root store has ended.
 @usableFromInline final class Following<State: Sendable, Action: Sendable>: Order {
   private let replica: Replica<State, Action>
   private let phases: Phases<State, Action>
@@ -30,7 +30,6 @@ public import Puredux
 
   // MARK: The beginning
 
-  /// Reads the newest snapshot, and how far the log goes.
   @usableFromInline static func open(
     _ log: any OrderedLog, initialState: State, codings: LogCodings<State, Action>,
     options following: FollowingOptions<State, Action>
@@ -51,7 +50,6 @@ public import Puredux
     return (tied, content.state)
   }
 
-  /// Follows the log from now on.
   @usableFromInline func begin(_ core: StoreCore<State, Action>) {
     replica.core.withLock { $0 = core }
     core.perform { [replica, phases] tree in
@@ -67,13 +65,10 @@ public import Puredux
     replica.standing.withLock { $0.life.follower = follower }
   }
 
-  /// Returns when the store is up to date.
   @usableFromInline func untilRecovered() async throws { try await phases.untilRecovered() }
 
-  /// Whether it has stopped while it was opened.
   @usableFromInline var hasStopped: Bool { replica.stop != nil }
 
-  /// If the existing snapshots have been ignored, replaces them by a snapshot of the replayed state.
   @usableFromInline func replaceSnapshots() async throws { try await snapshots.replace() }
 
   // MARK: As the order of the tree
@@ -84,7 +79,8 @@ public import Puredux
     guard !sequencer.isCommitting, passage.hasMiddleware else {
       return sequencer.process(&action, passage, withdraw: withdraw)
     }
-    // The rules that the entry will carry: they change on this executor only, and the action keeps them in the outbox.
+    // The rules that the entry will carry. They change on this executor only, and the outbox keeps them with the
+    // action.
     return LogRules.$current.withValue(replica.standing.withLock { $0.writing.applied.rules }) {
       sequencer.process(&action, passage, withdraw: withdraw)
     }
@@ -134,7 +130,7 @@ public import Puredux
 
   @usableFromInline func rootClosed() {
     replica.core.withLock { $0 }?.perform { [replica] _ in
-      // The first one's time counts, however often the end is asked for.
+      // The time of the first request counts.
       let begins = replica.standing.withLock {
         !$0.writing.isEmpty && $0.life.endingLimit == nil && !$0.life.hasEnded
       }

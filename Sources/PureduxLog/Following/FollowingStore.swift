@@ -1,8 +1,8 @@
 public import Puredux
 
 extension RootStore {
-  /// A root store whose order is that of a log: every store that follows the same log, in whichever process, commits
-  /// the same actions in the same order (G11). Returns when it has applied all that was in the log.
+  /// Opens a root store that takes its order from a log, and returns when it has applied all entries that were in the
+  /// log. All stores that follow one log, in any process, commit the same actions in the same order (G11).
   ///
   ///     let log = try FileLog(directory: "data")
   ///     let board = try await RootStore(
@@ -10,28 +10,29 @@ extension RootStore {
   ///     ) { $0.apply($1) }
   ///     try await board.send(.rename("Plans"))  // In the log, and committed here.
   ///
-  /// It is a root store as any other, with child stores, scopes, interceptors and sequences, and keeps the contract.
-  /// What differs is in the contract under G11 to G13: an action is committed when it has come back from the log;
-  /// reducers and the root's middleware run on every replica and have to be functions of state and action; interceptors
-  /// run where the action was given.
+  /// The store keeps the contract of every root store, with the differences under G11 to G13. An action is committed
+  /// when the log delivers it. Reducers and the root's middleware run on every replica and must be functions of state
+  /// and action. Interceptors run only where the action was given.
   ///
-  /// Actions and states are stored as JSON. For other bytes, or actions that are not `Codable`, bring codings.
+  /// Actions and states are stored as JSON. For another encoding, or for actions that are not `Codable`, pass
+  /// `codings`.
   ///
   /// - Parameters:
   ///   - log: The log of this tree.
-  ///   - initialState: The state before the first entry. The same on every replica.
-  ///   - schema: The schema of the actions that this program writes. An entry of a newer one stops the store.
+  ///   - initialState: The state before the first entry. It must be the same on every replica.
+  ///   - schema: The schema of the actions that this program writes. An entry of a newer schema stops the store.
   ///   - options: Limits and times of the log, how the store runs, its fingerprint, its summary and its first action.
-  ///   - interceptor: The side effects of every action that is given to the tree here: async, a task for each action.
-  ///   - interceptors: Interceptors, asked after `interceptor` in their order, each for the actions that it selects.
-  ///   - middleware: Wraps every action of the tree, on every replica: a function of state and action, but for
-  ///     admission.
+  ///   - interceptor: The side effects of every action that is given to the tree here: async, one task for each action.
+  ///   - interceptors: Interceptors, called after `interceptor` in their order, each for the actions that it selects.
+  ///   - middleware: Wraps every action of the tree, on every replica. Apart from admission, it must be a function of
+  ///     state and action.
   ///   - reducer: Changes the state according to an action, on every replica: a function of its arguments alone.
   /// - Throws: `LogError` if the log cannot be read, `StoreError.stopped` if it has an entry that this program must not
   ///   apply, and `CancellationError`. If `atStart` is not committed, the error that `send` throws for it, for instance
-  ///   `.rejected`. If it is not committed within `LogOptions.openingLimit`, and `patience`, or the task is cancelled
-  ///   meanwhile, that is `.withdrawn` if the log had not been given it. Otherwise it is `StoreError.outcomeUnknown`:
-  ///   the action may be committed later, as any action that a released store has accepted.
+  ///   `.rejected`. Its limit is the longer of `LogOptions.openingLimit` and `LogOptions.patience`. If that is over, or
+  ///   the task is cancelled, the error is `.withdrawn` if the log had not been given the action. Otherwise it is
+  ///   `StoreError.outcomeUnknown`: the action may be committed later, like any action that a released store has
+  ///   accepted.
   @inlinable public init(
     following log: any OrderedLog, initialState: State, schema: UInt32 = 1,
     options: FollowingOptions<State, Action> = FollowingOptions(),
@@ -44,7 +45,7 @@ extension RootStore {
     )
   }
 
-  /// With several reducers, which run in order on each action.
+  /// Opens a store with several reducers, which run in order on each action.
   @inlinable public init(
     following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>], schema: UInt32 = 1,
     options: FollowingOptions<State, Action> = FollowingOptions(),
@@ -55,7 +56,7 @@ extension RootStore {
       log, initialState, reducers, .json(schema: schema), options, .all(interceptor, interceptors), middleware)
   }
 
-  /// With codings of its own.
+  /// Opens a store with custom codings.
   @inlinable public init(
     following log: any OrderedLog, initialState: State, codings: LogCodings<State, Action>,
     options: FollowingOptions<State, Action> = FollowingOptions(),
@@ -67,7 +68,7 @@ extension RootStore {
       log, initialState, [Reducer(reducer)], codings, options, .all(interceptor, interceptors), middleware)
   }
 
-  /// With codings of its own, and several reducers.
+  /// Opens a store with custom codings and several reducers.
   @inlinable public init(
     following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>],
     codings: LogCodings<State, Action>, options: FollowingOptions<State, Action> = FollowingOptions(),
@@ -86,14 +87,14 @@ extension RootStore {
       following: log, initialState: initialState, reducers: reducers, codings: codings, options: options,
       middleware: middleware)
     if let atStart = options.atStart, !hasStopped {
-      // A log that takes it at once is given the time to say so.
+      // A log that takes the action at once needs up to `patience` to deliver it.
       try await Self.start(core, with: atStart, within: max(options.log.openingLimit, options.log.patience))
     }
     self.init(core: core)
     if let interceptor, !hasStopped { interceptActions(with: interceptor) }
   }
 
-  /// The tree of the store, when it is up to date.
+  /// The tree of the store, once it is up to date.
   @inlinable static func recovered(
     following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>],
     codings: LogCodings<State, Action>, options: FollowingOptions<State, Action>,
@@ -116,7 +117,7 @@ extension RootStore {
     }
   }
 
-  /// Gives the store an action, and returns when it is committed. If it is not, the tree is released.
+  /// Sends the store its first action. If the action is not committed, releases the tree.
   @usableFromInline static func start(
     _ core: StoreCore<State, Action>, with action: Action, within limit: Duration
   ) async throws(StoreError) {
@@ -128,65 +129,71 @@ extension RootStore {
     }
   }
 
-  /// The phases of the store: the present one, and then each change, in order. A consumer that falls behind gets the
-  /// newest phase only. The sequence ends after `.ended`, or at once if the store follows no log.
+  /// The present phase of the store, and then each change, in order. A slow consumer gets only the newest phase. The
+  /// sequence ends after `.ended`, or at once if the store follows no log.
   ///
   ///     for await phase in board.logPhases() { readiness.set(phase == .following) }
   ///
-  /// The phases of the recovery, before there is a store, are told by `FollowingOptions.onPhase`. For figures there is
-  /// `statistics.log`.
+  /// `FollowingOptions.onPhase` also receives the phases of the recovery, before there is a store. `statistics.log` has
+  /// the figures.
   public nonisolated func logPhases() -> AsyncStream<LogStatistics.Phase> {
     (core.order as? Following<State, Action>)?.logPhases() ?? AsyncStream { $0.finish() }
   }
 
-  /// Saves a snapshot of the present state: before a deployment, so that the next version replays no action that this
-  /// version has reduced, or before `truncateLog()`. If the state's collections change while it is encoded, they are
-  /// copied.
+  /// Saves a snapshot of the present state. Call it before `truncateLog()`, or before a deployment: then the next
+  /// version replays no action that this version has reduced. If the state's collections change while it is encoded,
+  /// they are copied.
   ///
-  /// - Returns: The position of the snapshot. An existing snapshot of that position or a later one stays.
+  /// - Returns: The position of the snapshot. An existing snapshot at that position or a later one is kept instead.
   /// - Throws: `LogError.refused` if the store follows no log, the log is empty or keeps no snapshots, or the state
   ///   cannot be encoded; the errors of the log; `StoreError.stopped` and `.terminated`.
   @discardableResult
   public nonisolated func saveSnapshot() async throws -> UInt64 { try await following().saveSnapshot() }
 
-  /// Removes the entries that the newest snapshot has, as far as the log does (a `FileLog` removes whole files). They
-  /// cannot be replayed any more. A replica that lags behind the snapshot stops (`LogStop.unreadable`), and has to be
-  /// opened again.
+  /// Removes the entries that the newest snapshot covers, as far as the log can (a `FileLog` removes whole files). They
+  /// cannot be replayed any more. A replica that lags behind the snapshot stops (`LogStop.unreadable`), and must be
+  /// reopened.
   ///
   /// - Returns: The position of that snapshot.
-  /// - Throws: `LogError.refused` if there is no snapshot, if it cannot be decoded, or if it has an entry that is to be
-  ///   skipped by decision; otherwise as `saveSnapshot()`.
+  /// - Throws: `LogError.refused` if there is no snapshot, if it cannot be decoded, or if it contains an entry that is
+  ///   to be skipped by decision; otherwise as `saveSnapshot()`.
   @discardableResult
   public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncate() }
 
-  /// Erases the past: saves a snapshot of the present state. Then the log removes every byte of the entries up to that
-  /// position, and of earlier snapshots and summaries (`OrderedLog.erase`). A store that is made with a `summary` has
-  /// written a new one by then. To erase data, first send an action that removes it from the state, and call this
-  /// afterwards. An entry without actions is added, because the last entry of a log stays. Backups are not changed.
+  /// Erases the log's history: saves a snapshot of the present state, then removes every byte of the entries up to its
+  /// position, and of earlier snapshots and summaries (`OrderedLog.erase`). To erase data, first send an action that
+  /// removes it from the state.
   ///
-  /// A replica that lags behind that position stops (`LogStop.unreadable`), and has to be opened again. If this process
-  /// dies meanwhile, the log is as it was, or erased in part, and can be read in either case: call this once more.
+  /// A store with a `summary` writes a new one first. An entry without actions is added, because a log keeps its last
+  /// entry. Backups are not changed. A replica that lags behind the position stops (`LogStop.unreadable`), and must be
+  /// reopened. If this process dies during the call, the log is unchanged or partly erased, and readable in both cases:
+  /// call this again.
   ///
-  /// - Returns: The position up to which nothing is left.
-  /// - Throws: As `saveSnapshot()`, and if the log does not erase. In each case some of the data may be left.
+  /// - Returns: The position up to which everything is erased.
+  /// - Throws: As `saveSnapshot()`, and `LogError.refused` if the snapshot contains an entry that is to be skipped by
+  ///   decision, or if the log does not erase. In each case some of the data may remain.
   @discardableResult
   public nonisolated func eraseLog() async throws -> UInt64 { try await following().erase() }
 
-  /// Seals the log for a program with newer rules that does not know the present ones: the entries before the seal are
-  /// reduced no more, because a snapshot has their state.
+  /// Seals the log for a program with newer rules that does not know the present ones. That program begins with the
+  /// snapshot at the seal, so it reduces no earlier entry.
   ///
-  /// The seal is an entry. A store whose program does not know the new rules saves a snapshot there, and stops
-  /// (`LogStop.newerRules`). Its actions that are on their way to the log are void: their senders get
-  /// `.outcomeUnknown`. A program that does not know the old rules (`LogOptions.oldestRules`) begins behind the
-  /// snapshot. If all processes die before there is a snapshot, or it is lost, a store of the old program saves it when
-  /// it is opened once more, before it stops. A program that knows both rules goes on, and writes under the new ones;
-  /// its actions that were on their way are void as well.
+  /// The seal is an entry. Actions that reach the log after it under older rules are void: their senders get
+  /// `.outcomeUnknown`.
+  ///
+  /// - A store whose program does not know the new rules saves a snapshot at the seal, and stops
+  ///   (`LogStop.newerRules`).
+  /// - A store whose program knows both rules goes on, and writes under the new ones.
+  /// - A program that does not know the old rules (`LogOptions.oldestRules`) begins with the snapshot.
+  /// - If all processes die before the snapshot is saved, or it is lost, reopen a store of the old program: it saves
+  ///   the snapshot before it stops.
   ///
   /// - Parameters:
-  ///   - rules: The rules that hold from now on: `LogOptions.rules` of the next program. Newer than this program's.
-  ///   - reason: For readers of the log.
-  /// - Returns: The position of the seal, when there is a snapshot of it. Waits while the log is away.
-  /// - Throws: As `saveSnapshot()`. If it throws an error of the log, the seal may be in the log or not.
+  ///   - rules: The rules from now on: `LogOptions.rules` of the next program. They must be newer than this program's.
+  ///   - reason: A text for readers of the log.
+  /// - Returns: The position of the seal, once its snapshot exists. Waits while the log is away.
+  /// - Throws: As `saveSnapshot()`, and `LogError.refused` if the rules are not newer. If it throws an error of the
+  ///   log, the seal may be in the log.
   @discardableResult
   public nonisolated func sealLog(forRules rules: UInt32, reason: String) async throws -> UInt64 {
     try await following().seal(for: rules, reason)
@@ -199,8 +206,7 @@ extension RootStore {
     return following
   }
 
-  /// A root store that follows a log which is known to be empty. For tests of the contract, which have stores without
-  /// waiting for them.
+  /// A root store that follows an empty log, made without waiting: for tests of the contract.
   package init(
     followingEmpty log: any OrderedLog, initialState: State, actions: LogCoding<Action>,
     options: FollowingOptions<State, Action>, middleware: [Middleware<State, Action>],

@@ -1,75 +1,72 @@
-/// What one append carries: actions of one writer, numbered without a gap, and what the writer had applied when it
-/// wrote them.
+/// The content of one append: consecutively numbered actions of one writer, and the mark that the writer had applied.
 enum LogEntry {
   struct Header: Equatable, Sendable {
-    /// The random number of one process's run of one store.
+    /// A random number for one run of one store.
     var writer: UInt64
-    /// The number of the first action, counted from one.
+    /// The number of the first action, from one.
     var first: UInt64
     var seen: Mark
     var schema: UInt32
-    /// Which function has computed the fingerprint of the state; nil where there is none, or that is not known.
+    /// The function that computed the state's fingerprint; nil if there is none, or it is unknown.
     var fingerprintVersion: UInt32?
-    /// The rules of the program that wrote it.
     var rules: UInt32 = 0
   }
 
-  /// A position, and the chain over all that was committed up to it.
+  /// A position, and the hash chain of all commits up to it.
   struct Mark: Equatable, Sendable {
     var position: UInt64 = 0
     var chain: UInt64 = Fold.firstChain
-    /// A hash of the state there; 0 where there is none.
+    /// The state's hash; 0 if there is none.
     var fingerprint: UInt64 = 0
   }
 
-  /// What has been decided about an entry.
+  /// A decision to skip an entry.
   struct Decision: Equatable, Sendable {
-    /// The position of the entry that is skipped.
     var skipped: UInt64
-    /// When it was decided, in seconds since 1970.
+    /// In seconds since 1970.
     var time: UInt64
     var reason: String
-    /// Whether the skipped entry is a decision, which is taken back by this one.
+    /// Whether the skipped entry is itself a decision, which this one takes back.
     var takesBack = false
   }
 
-  /// The end of the entries under rules before these: behind it an entry of older rules is void.
+  /// The end of the entries under older rules: later ones under such rules are void.
   struct Seal: Equatable, Sendable {
     var rules: UInt32
-    /// When it was made, in seconds since 1970.
+    /// In seconds since 1970.
     var time: UInt64
     var reason: String
   }
 
-  /// From here on positions are those of another past than before: a copy's, or a backup's.
+  /// The beginning of another history: positions from here on belong to a copy or a restored backup.
   struct Epoch: Equatable, Sendable {
-    /// At random, and not 0.
+    /// Random, and not 0.
     var number: UInt64
-    /// When it began, in seconds since 1970.
+    /// In seconds since 1970.
     var time: UInt64
     var reason: String
   }
 
-  /// The format of entries of actions without more.
+  /// The format of entries with actions only.
   private static let format: UInt8 = 1
-  /// The format of entries of several sorts, which versions that know format 1 alone take for entries of a newer one.
+  /// The format of entries with a sort. To versions that know format 1 only, it is a newer one.
   private static let sortedFormat: UInt8 = 2
   private enum Sort: UInt8 {
-    /// Actions, and which function has computed the fingerprint.
+    /// Actions, and the fingerprint's function.
     case compared = 0
     case skipping = 1
-    /// Actions, the rules that they are reduced by, and which function has computed the fingerprint, if there is one.
+    /// Actions, their rules, and the fingerprint's function, if there is one.
     case ruled = 2
     case sealing = 3
     case beginning = 4
-    /// What a copy of a log that was truncated has in place of an entry that its snapshot has.
+    /// The stand-in in a copied log for an entry that was truncated, and that only the snapshot has.
     case standingIn = 5
-    /// A decision that takes another decision back. Versions without this sort take it for an entry of a newer version.
+    /// A decision that takes back another one. To versions without this sort, it is an entry of a newer version.
     case takingBack = 6
   }
   private static let kind: [UInt8] = [0x50, 0x44, 0x58]
 
-  /// How many bytes an entry of one action has beside that action, at most.
+  /// The maximum number of bytes of an entry with one action, without that action.
   static let overhead = 66
 
   static func encode(_ header: Header, actions: some Collection<[UInt8]>) -> [UInt8] {
@@ -104,7 +101,7 @@ enum LogEntry {
 
   static func encode(_ epoch: Epoch) -> [UInt8] { encode(.beginning, epoch.number, at: epoch.time, epoch.reason) }
 
-  /// In place of an entry at a position of the log that was copied.
+  /// The stand-in for an entry of a copied log.
   ///
   /// - Parameter moment: `Fold.moment` of the snapshot that the copy begins with.
   static func standIn(for position: UInt64, moment: UInt64) -> [UInt8] {
@@ -131,27 +128,26 @@ enum LogEntry {
     case decision(Decision)
     case seal(Seal)
     case epoch(Epoch)
-    /// Stands in for the entry at a position of the log that this one is a copy of.
+    /// The stand-in for the entry at this position of the log that was copied.
     case standIn(UInt64, moment: UInt64)
-    /// A later version of this library has written it.
     case newerFormat
-    /// The bytes are no entry.
     case unreadable
   }
 
-  /// Whether an entry begins as a decision, without looking at all of it.
+  /// Whether an entry is a decision, by its first bytes.
   static func isDecision(_ bytes: [UInt8]) -> Bool {
     bytes.count > 5 && bytes[3] == sortedFormat && bytes.starts(with: kind)
       && (bytes[4] == Sort.skipping.rawValue || bytes[4] == Sort.takingBack.rawValue)
   }
 
-  /// The entries that decisions skip, each with the position of the last decision about it. A decision that is itself
-  /// skipped does not count.
+  /// The skipped entries, each with the position of the last decision about it. A decision that is itself skipped does
+  /// not count.
   ///
-  /// - Parameter decisions: The positions of the decisions, each with the position of the earlier entry it is about.
+  /// - Parameter decisions: The positions of the decisions, each with the position of the earlier entry that it is
+  ///   about.
   static func skipped(by decisions: [UInt64: UInt64]) -> [UInt64: UInt64] {
     var skipped: [UInt64: UInt64] = [:]
-    // From the last one on, as only a later decision is about an earlier one.
+    // Backwards, because only a later decision can skip an earlier one.
     for (position, entry) in decisions.sorted(by: { $0.key > $1.key })
     where skipped[position] == nil && skipped[entry] == nil {
       skipped[entry] = position
@@ -236,8 +232,8 @@ enum LogEntry {
 
   // MARK: At other positions
 
-  /// The same entry, with the position of what its writer had seen, or of the entry that is skipped, as it is in a copy
-  /// of the log. Bytes without such a position are as they were.
+  /// The same entry with another position of its writer's mark, or of the skipped entry, for a copy of the log. Bytes
+  /// without such a position are returned unchanged.
   static func moved(_ bytes: [UInt8], to position: UInt64) -> [UInt8] {
     guard bytes.count > 5 else { return bytes }
     let offset: Int
@@ -253,6 +249,5 @@ enum LogEntry {
     return moved
   }
 
-  /// Behind the schema, the writer and the first number.
   private static let offsetOfSeen = 20
 }

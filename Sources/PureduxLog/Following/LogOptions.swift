@@ -1,94 +1,100 @@
 import Puredux
 
-/// How a store follows its log. The defaults are made for a service that would rather wait than fail. All times are by
-/// the store's clock: one that is advanced by hand, in a test, tries again when it is advanced. A time of less than
-/// zero counts as zero, one of more than a hundred years as a hundred years.
+/// How a store follows its log. The defaults suit a service that would rather wait than fail.
+///
+/// All times are measured by the store's clock: with a manual clock in a test, retries happen when it is advanced. A
+/// negative time counts as zero, and one of more than a hundred years as a hundred years.
 public struct LogOptions: Sendable {
-  /// How many actions go to the log as one entry, where that many wait.
+  /// The maximum number of actions in one entry.
   public var actionsPerEntry = 256
-  /// How many entries are on their way to the log at a time.
+  /// The maximum number of entries on their way to the log at a time.
   public var entriesUnderWay = 4
-  /// How many bytes of actions wait for the log, with 100 for each beside its own, when `dispatch` begins to answer
-  /// `.overloaded`. It is no bound on memory: what was taken before and is not encoded yet comes on top, which is why
-  /// `dispatch` also answers so while a hundredth of that many actions wait for their turn to be encoded. So there may
-  /// be twice so many actions more, of whatever size, where they come faster than they are encoded. A `send` waits, and
-  /// adds its own. An action that is withdrawn is released at once, and no longer counts.
+  /// The number of bytes of actions waiting for the log at which `dispatch` begins to return `.overloaded`. Each action
+  /// counts with its encoded bytes plus 100. A `send` waits instead, and its action is added to these. A withdrawn
+  /// action is released at once, and no longer counts.
+  ///
+  /// This is no bound on memory, because actions that are accepted but not yet encoded do not count. Therefore
+  /// `dispatch` also returns `.overloaded` while a hundredth of this number of actions waits for encoding. If actions
+  /// arrive faster than they are encoded, up to twice that number of further actions can wait, of any size.
   public var pendingBytes = 16 << 20
-  /// After that long a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. `nil` waits. For a
-  /// single one there is `send(_:within:)`.
+  /// The time after which a `send` throws `StoreError.outcomeUnknown`: its action may still be committed. With `nil` it
+  /// waits. `send(_:within:)` sets a limit for one action.
   public var sendLimit: Duration?
-  /// For how long a log that is `.unavailable`, or ends before its snapshot, is tried when a store is opened, before
-  /// that throws. Counted anew when the log has been found, when it has delivered something, and for `atStart`.
+  /// How long opening a store retries a log that is `.unavailable`, or that ends before its snapshot, before it throws.
+  /// The time restarts when the log is found, when it delivers entries, and for `atStart`.
   public var openingLimit = Duration.seconds(10)
-  /// What has failed is tried again after that long. Less than a millisecond counts as a millisecond. While a NATS
-  /// cluster or a database does not answer, its engine asks for all open stores. They try again when it answers.
+  /// The delay before a failed operation is retried, at least a millisecond. While a NATS cluster or a database does
+  /// not answer, its engine probes it for all open stores, and they retry when it answers.
   public var retryInterval = Duration.milliseconds(250)
-  /// What has not come back after that long goes to the log once more, and again after twice that, up to 32 times.
+  /// The time without progress after which the undelivered actions are sent to the log again. It doubles with each
+  /// repetition, up to 32 times this value.
   public var patience = Duration.seconds(2)
-  /// How long a store that has ended waits for what it has accepted to be in the log. After that, what was not is told
-  /// `.outcomeUnknown`, and is lost where nobody waits for it. The time begins when that of `.finish(within:)` is over.
-  /// The shutdown of a child store waits while the log is away, at the longest until the root store has ended.
+  /// How long a store that has ended waits for the log to take its accepted actions. After that, the senders of the
+  /// remaining actions get `.outcomeUnknown`, and actions without a waiting sender may be lost. The time begins after
+  /// that of `.finish(within:)`. While the log is away, the shutdown of a child store waits, at the longest until the
+  /// root store has ended.
   public var endingLimit = Duration.seconds(10)
-  /// A snapshot is saved after that many bytes of entries, where the log keeps snapshots. `nil` saves none.
+  /// A snapshot is saved after this many bytes of entries, if the log keeps snapshots. `nil` saves none.
   public var snapshotBytes: Int? = 4 << 20
-  /// How long a summary that has changed may wait to be written: it is written once in that time at most, and with each
-  /// snapshot, and when the store ends. Less than a millisecond counts as a millisecond.
+  /// The interval of summaries, at least a millisecond. A changed summary is written at most once per interval, and
+  /// also with each snapshot and when the store ends.
   public var summaryInterval = Duration.seconds(1)
-  /// Whether the log is truncated, with each snapshot, behind the one before. What the snapshots do not have of those
-  /// entries is gone then; and a replica that lags by more than that stops as `.unreadable`, and is to be opened anew.
+  /// Whether each snapshot truncates the log through the previous snapshot. Of the removed entries, only their effect
+  /// on the snapshots' states remains. A replica that lags further behind stops as `.unreadable`, and must be reopened.
   public var truncatesBehindSnapshots = false
-  /// Whether the newest snapshot is left aside, and the whole log replayed: after a replica has stopped as `.diverged`,
-  /// or where the log has lost what a snapshot still has. When the store has been opened, a snapshot of what was
-  /// replayed has taken the place of that one, and this is not needed any more.
+  /// Whether to ignore the newest snapshot and replay the whole log: after a replica has stopped as `.diverged`, or if
+  /// the log has lost entries that a snapshot still has. Once the store is open, a snapshot of the replayed state has
+  /// replaced that one, and this option is no longer needed.
   public var ignoresSnapshots = false
-  /// The number of the function `FollowingOptions.fingerprint`: less than 2^31. Raise it when the function changes,
-  /// when states encode other members (`StateFingerprint.encoded`), or when a changed reducer is to reduce the entries
-  /// of the past. States are compared only with states that were hashed under the same number.
+  /// The number of the function `FollowingOptions.fingerprint`, less than 2^31. States are compared only if they were
+  /// hashed under the same number. Raise it when the function changes, when states encode other members
+  /// (`StateFingerprint.encoded`), or when a changed reducer is to reduce past entries.
   public var fingerprintVersion: UInt32 = 1
-  /// The rules that this program reduces by: each entry carries those of its writer. Raise it when a reducer, or the
-  /// root's middleware, is to decide otherwise from now on; a reducer asks for those of the entry that is committed
-  /// (`LogRules.current`).
+  /// The rules of this program, which each of its entries carries. Raise them when a reducer, or the root's middleware,
+  /// is to decide differently from now on. A reducer reads the rules of the entry being committed with
+  /// `LogRules.current`.
   public var rules: UInt32 = 0
-  /// The newest rules that this program knows: by default those that it writes. An entry of newer ones stops it
-  /// (`LogStop.newerRules`). A version that knows the next rules and does not write them yet is what is deployed first.
+  /// The newest rules that this program knows; with nil, `rules`. An entry of newer rules stops it
+  /// (`LogStop.newerRules`). First deploy a version that knows the next rules but does not write them yet.
   public var newestRules: UInt32?
-  /// The oldest rules that this program knows: it does not replay an entry of older ones (`LogStop.olderRules`), and
-  /// begins behind a log that was sealed (`RootStore.sealLog`). At most the rules that it writes, which are raised to
-  /// these.
+  /// The oldest rules that this program knows. It replays no entry of older rules (`LogStop.olderRules`), and begins
+  /// with the snapshot of a sealed log (`RootStore.sealLog`). If `rules` is less, it is raised to this value.
   public var oldestRules: UInt32 = 0
-  /// Whether a store that stops while it replays, at an entry that this program must not apply or cannot decode
-  /// (`LogStop`), is opened all the same: it can be read up to there, takes no actions, and has no effects. Without it
-  /// opening throws `StoreError.stopped`.
+  /// Whether a store is opened even if its replay stops at an entry that this program must not apply or cannot decode
+  /// (`LogStop`). Such a store can be read, takes no actions, and has no effects. Without this option, opening throws
+  /// `StoreError.stopped`.
   public var opensWhereStopped = false
-  /// Where it is noted which entry a recovery is at, for a log that is not on this machine: a directory, which outlives
-  /// the process, and is made where it is not there. A process that died twice of one entry stops there the third time
-  /// (`LogStop.poisoned`), and dies no more. A `FileLog` notes it beside its files. One directory for each engine, as
-  /// trees are told apart by their keys; of several stores of one tree at a time one is noted.
+  /// The directory in which a recovery records the entry that it is at, for a log that is not on this machine. It must
+  /// outlive the process, and is created if it does not exist. A third process does not repeat an entry that two have
+  /// died of, but stops there (`LogStop.poisoned`).
+  ///
+  /// A `FileLog` records this beside its files. Use one directory for each engine, because trees are distinguished by
+  /// key. Of several stores that recover one tree at a time, one is recorded.
   public var recoveryDirectory: String?
-  /// Told of what an operator has to know, in place of standard error. Called from any thread.
+  /// Receives the reports for an operator, which by default go to standard error. Called from any thread.
   public var reporting: @Sendable (LogReport) -> Void = { report in
     var errors = StandardError()
     print("Puredux: \(report)", to: &errors)
   }
 
-  /// Called before each entry that is replayed, with its position, on the tree's executor: for watching a replay.
+  /// Called on the tree's executor with the position of each entry before it is replayed.
   package var replaying: (@Sendable (UInt64) -> Void)?
 
-  /// Whether the log is only replayed, and not changed: a decision that a store would take back is disregarded.
+  /// Whether the log is only replayed, and not changed. A decision that a store would take back is then disregarded.
   package var isTrial = false
 
-  /// The number of the store as a writer, in place of one at random: for playing a machine that was cloned.
+  /// The store's number as a writer instead of a random one, to simulate a cloned machine.
   package var writer: UInt64?
 
-  /// The defaults.
+  /// Makes the default options.
   public init() {}
 
   var newestKnownRules: UInt32 { max(rules, newestRules ?? rules) }
 
-  /// The rules that are written where the log is sealed for rules that the program knows.
+  /// The rules of entries after a seal for rules that the program knows.
   func rules(behindSeal sealed: UInt32) -> UInt32 { max(rules, min(sealed, newestKnownRules)) }
 
-  /// The same options, with times that can be computed with.
+  /// The same options, with all values in their valid ranges.
   var clamped: LogOptions {
     var options = self
     options.sendLimit = sendLimit?.clamped

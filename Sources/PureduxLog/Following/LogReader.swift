@@ -1,10 +1,10 @@
 import Puredux
 
-/// Follows the log: reads its entries, has them decoded and applied, and resolves the interruptions, until the store
-/// needs no more.
+/// Reads the log's entries, has them decoded and applied, and resolves interruptions, until the store needs no more.
 ///
-/// Invariant: one task reads, and it delivers an entry only when those before it have been applied. Before any entry of
-/// the recovery is applied, the log has been searched for decisions: an entry that would end the process is skipped.
+/// Invariant: one task reads, and delivers an entry only after all earlier ones have been applied. Before it applies an
+/// entry of the recovery, it has searched the log for decisions, so that an entry that would end the process can be
+/// skipped.
 final class LogReader<State: Sendable, Action: Sendable>: Sendable {
   private let replica: Replica<State, Action>
   private let applying: Applying<State, Action>
@@ -49,8 +49,7 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
         return await stop(.removed, after: problem, of: core)
       case .truncated, .damaged, .refused, .inUse:
         let position = replica.reading.withLock { $0.position } &+ 1
-        // A replica that lags behind a truncation only has to be opened anew. An operator has to know of any other
-        // failure.
+        // A replica that lags behind a truncation only has to be reopened. Any other failure is an operator's concern.
         switch problem {
         case .truncated, .deathOfProcess: break
         default: replica.report(.stopped(problem.of(name)))
@@ -59,7 +58,7 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
       case .unavailable, .full:
         let position = replica.reading.withLock { max($0.position, $0.searched) }
         if position > latest.position { latest = (position, replica.clock.now) }
-        // The caller that opens the store waits no longer. Once the store is open, this changes nothing.
+        // Ends the wait of the caller that opens the store. On an open store this has no effect.
         if replica.clock.now - latest.time >= replica.options.openingLimit { phases.endRecovery(problem) }
         await core.turn { tree in
           self.replica.standing.withLock { $0.life.waitForDelivery(problem.trouble) }
@@ -67,7 +66,7 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
         }
       }
       guard await replica.clock.sleep(for: replica.options.retryInterval) else { return }
-      // A store that is being opened tries by itself until its limit is over.
+      // A store that is being opened retries without the probe, until its limit is over.
       if replica.standing.withLock({ !$0.life.isOpening }) { await replica.probe?.untilAnswered() }
     }
   }
@@ -81,8 +80,8 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
     await core.turn { self.phases.stop(reason, on: $0) }
   }
 
-  /// Notices that the log is back: it fails no more for a while, and its last entry has been applied. The next entry
-  /// may be long in coming, and cannot tell.
+  /// Detects that the log is back: it answers, and its last entry has been applied. The next entry may not come for a
+  /// long time.
   private func tellReturn(of delivery: Int, to core: StoreCore<State, Action>) async {
     while await replica.clock.sleep(for: replica.options.retryInterval) {
       guard let head = try? await log.head() else {
@@ -108,14 +107,12 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
   }
 
   private enum Ending {
-    /// The store needs no more entries.
     case over
-    /// The interruption is resolved: following begins again after the last applied entry.
+    /// Following continues after the last applied entry.
     case resolved
     case failed(LogError)
   }
 
-  /// Applies the entries that the log delivers until it cannot go on.
   private func applyAll(of core: StoreCore<State, Action>) async -> Ending {
     do {
       try await findDecisions()
@@ -177,7 +174,7 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
     switch failure {
     case .newerSchema: await stop(.newerSchema(position: position), of: core)
     case .newerRules:
-      // Behind a seal, this program applies the entries before the seal, and no others.
+      // After a seal, this program applies only the entries before it.
       let (applied, sealedRules) = replica.reading.withLock { ($0.position, $0.fold.sealedRules) }
       if sealedRules > replica.options.newestKnownRules { await snapshots.saveSealed(through: applied) }
       await stop(.newerRules(position: position), of: core)
@@ -195,7 +192,7 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: Decisions
 
-  /// Looks for the decisions about the entries of the recovery, before any is applied.
+  /// Finds the decisions about the entries of the recovery, before any entry is applied.
   private func findDecisions() async throws {
     let (searched, goal) = replica.reading.withLock { ($0.searched, $0.goal) }
     guard searched < goal else { return }
@@ -208,14 +205,14 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
     if !Task.isCancelled { throw LogError.unavailable("The log's entries have come to an end.") }
   }
 
-  /// The positions of the decisions among records, each with the position of the entry that it is about.
+  /// The decisions among the records, by position, each with the position of the entry that it is about.
   private static func decisions(in records: [LogRecord]) -> [UInt64: UInt64] {
     var found: [UInt64: UInt64] = [:]
     for record in records { found[record.position] = record.skipped }
     return found
   }
 
-  /// The decisions behind a position, as far as the log goes now.
+  /// The decisions after a position, up to the log's present head.
   private func decisions(behind position: UInt64) async throws -> [UInt64: UInt64] {
     let head = try await log.head()
     var found: [UInt64: UInt64] = [:]
@@ -227,14 +224,14 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
     return found
   }
 
-  /// Whether an entry is skipped, as far as the known decisions and the found ones tell.
+  /// Whether an entry is skipped by the known and the found decisions.
   private func find(_ found: [UInt64: UInt64], about position: UInt64) -> Bool {
     let isOpening = replica.standing.withLock { $0.life.isOpening }
     return replica.reading.withLock { $0.find(found, about: position, isOpening: isOpening) }
   }
 
-  /// Whether a decision does not count: it has been taken back, or this call takes it back, because no program can
-  /// carry it out. The order of the log decides, so all replicas agree.
+  /// Whether a decision is void: it has been taken back, or this call takes it back because no program can carry it
+  /// out. The order of the log decides, so all replicas agree.
   private func takeBack(_ decision: UInt64, about position: UInt64) async throws -> Bool {
     let applied = replica.reading.withLock { $0.position }
     if find(try await decisions(behind: applied), about: decision) { return true }
@@ -249,7 +246,6 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
     do throws(LogError) {
       try await log.takeBack(decision, reason: reason)
     } catch {
-      // A read-only log takes no decision.
       if case .refused = error { return false }
       throw error
     }

@@ -1,42 +1,42 @@
 public import Puredux
 
-/// A report of a store that follows a log to its operator: passed to `LogOptions.reporting`, or printed on standard
-/// error if that is not set.
+/// A report to the operator of a store that follows a log, passed to `LogOptions.reporting`, which prints to standard
+/// error by default.
 public enum LogReport: Sendable, Hashable, CustomStringConvertible {
-  /// The store stops because its log is damaged, was moved or has lost entries (`LogStop.unreadable`). Not reported if
-  /// the log was truncated before the store had read it: such a replica only has to be opened anew. The text begins
-  /// with the key of the log, if it has one.
+  /// The store stops because its log is damaged, was moved or has lost entries (`LogStop.unreadable`). The text begins
+  /// with the log's key, if it has one. A truncation that the store had not caught up with is not reported: such a
+  /// replica only has to be reopened.
   case stopped(LogError)
-  /// The store stops, or is not opened, for a reason that needs no more details: `.newerSchema`, `.newerRules` or
+  /// The store stops, or is not opened, for a reason without further details: `.newerSchema`, `.newerRules` or
   /// `.removed`.
   case stoppedAs(key: String?, LogStop)
-  /// The store stops, or is not opened, because the entry, or the snapshot, at a position cannot be decoded
-  /// (`LogStop.undecodable`): with the key of the log, if it has one, and the decoder's error.
+  /// The store stops, or is not opened, because an entry or a snapshot cannot be decoded (`LogStop.undecodable`), with
+  /// the decoder's error.
   case undecodable(key: String?, position: UInt64, isSnapshot: Bool, String)
-  /// The store stops because its state at a position differs from the state of an entry's writer (`LogStop.diverged`),
-  /// with both fingerprints. Without them, the order of the actions differs, which is an error of the log.
+  /// The store stops because its state at a position differs from the state of an entry's writer (`LogStop.diverged`).
+  /// Without fingerprints, the order of the actions differs, which is an error of the log.
   case diverged(key: String?, position: UInt64, entry: UInt64, states: Fingerprints?)
   /// The store stops, or is not opened, because an entry has older rules than the program knows (`LogStop.olderRules`).
   case olderRules(key: String?, position: UInt64, rules: UInt32)
-  /// The store stops, or is not opened, at an entry of which two processes have died (`LogStop.poisoned`).
+  /// The store stops, or is not opened, at an entry that two processes died of (`LogStop.poisoned`).
   case poisoned(key: String?, position: UInt64)
   /// The store stops because a clone of the process writes under its number (`LogStop.cloned`).
   case cloned(key: String?, position: UInt64)
-  /// The store stops because it has applied an entry that is skipped by a later decision (`LogStop.diverged`).
+  /// The store stops because it has applied an entry that a later decision skips (`LogStop.diverged`).
   case skippedElsewhere(key: String?, position: UInt64, by: UInt64)
-  /// The store has taken back the decision to skip the entry at a position: the snapshot has the entry, and the log was
-  /// truncated, so no program could carry the decision out. The store goes on.
+  /// The store has taken back the decision to skip an entry, and goes on. The snapshot has the entry, and the log was
+  /// truncated, so no program could carry out the decision.
   case takenBack(key: String?, position: UInt64, decision: UInt64, snapshot: UInt64)
-  /// The store's snapshots cannot be saved, and so the log grows: reported once until one is saved again. A failure
-  /// that passes by itself (`.unavailable`, `.full`) is only counted (`LogStatistics.failedSnapshots`). The text begins
-  /// with the key of the log, if it has one.
+  /// The store's snapshots cannot be saved, so the log grows. Reported once until one is saved again. Transient
+  /// failures (`.unavailable`, `.full`) are only counted (`LogStatistics.failedSnapshots`). The text begins with the
+  /// log's key, if it has one.
   case snapshotsFail(LogError)
-  /// The store's summary (`FollowingOptions.summary`) cannot be written, so that lists of trees show an older one, or
-  /// none: reported once until one is written again. A failure that passes by itself (`.unavailable`, `.full`) is not
-  /// reported: the store tries again.
+  /// The store's summary (`FollowingOptions.summary`) cannot be written: lists of trees show an older one, or none.
+  /// Reported once until one is written again. Transient failures (`.unavailable`, `.full`) are not reported, but
+  /// retried.
   case summariesFail(key: String?, LogError)
-  /// No `FollowingOptions.fingerprint` was chosen, so nothing detects a state that is not the acknowledged one.
-  /// Reported when a store is opened, once for each process and type of state.
+  /// No `FollowingOptions.fingerprint` was chosen, so a state that differs from the acknowledged one is not detected.
+  /// Reported once for each process and type of state, when a store is opened.
   case fingerprintMissing(key: String?, state: String, isEncodable: Bool)
   /// The state threw while it was encoded for its fingerprint (`StateFingerprint.encoded`), and is not compared.
   /// Reported once for each store, with the error's text.
@@ -67,10 +67,10 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
     case .undecodable(let key, let position, true, let text):
       "The snapshot of \(Self.name(key)) at position \(position) cannot be decoded: \(text). The store is not opened, and "
         + "nothing is changed. Decode it: give new members of the state a default in `init(from:)`, or raise `schema` and "
-        + "bring `upcasting`. If the log still has all its entries, `LogOptions.ignoresSnapshots` replays them."
+        + "provide `upcasting`. If the log still has all its entries, `LogOptions.ignoresSnapshots` replays them."
     case .undecodable(let key, let position, false, let text):
       "The entry of \(Self.name(key)) at position \(position) cannot be decoded: \(text). \(Self.stop) Decode it: give new "
-        + "members of the action a default in `init(from:)`, or raise `schema` and bring `upcasting`. Or decide that it "
+        + "members of the action a default in `init(from:)`, or raise `schema` and provide `upcasting`. Or decide that it "
         + "is skipped, for all replicas: `skip(position: \(position), reason:)` of the log."
     case .diverged(let key, let position, let entry, let states?):
       "At position \(position) of \(Self.name(key)), or before, the state of this store differs from the state of the "
@@ -97,11 +97,11 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
     case .cloned(let key, let position):
       "The entry of \(Self.name(key)) at position \(position) carries this store's number as a writer, but this store has "
         + "not written it. This process, or another one, is a clone, for instance of a machine that was copied while it "
-        + "ran. The store stops. Its actions that were on their way may be in the log or not. Open it anew: it takes "
+        + "ran. The store stops. Its actions that were on their way may be in the log or not. Reopen it: it takes "
         + "another number."
     case .skippedElsewhere(let key, let position, let decision):
       "The decision at position \(decision) of \(Self.name(key)) skips the entry at position \(position), but this store has "
-        + "applied that entry. The store stops. Open it anew. If a snapshot has the entry, open it with "
+        + "applied that entry. The store stops. Reopen it. If a snapshot has the entry, open it with "
         + "`LogOptions.ignoresSnapshots`, by a program that knows the rules of the whole log. Or take the decision back: "
         + "`skip(position: \(decision), reason:)` of the log."
     case .takenBack(let key, let position, let decision, let snapshot):
@@ -131,7 +131,7 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension LogError {
-  /// The error with the key of the log in its text, for readers of several logs' errors.
+  /// The error with the log's key in its text.
   func of(_ key: String?) -> LogError {
     guard let key else { return self }
     let text = "The log \"\(key)\": \(text)"

@@ -1,5 +1,5 @@
-/// The rules that an entry is reduced by, where a program has several: its reducer decided otherwise once, and what was
-/// acknowledged then stays what it was.
+/// The rules under which an entry is reduced. A changed reducer reads them to keep its earlier decisions for earlier
+/// entries, so that acknowledged results do not change.
 ///
 ///     var options = LogOptions()
 ///     options.rules = 2
@@ -10,8 +10,8 @@
 ///       if bid.amount >= auction.highest + step { auction.take(bid) }
 ///     }
 public enum LogRules {
-  /// The rules of the program that wrote the entry which is being committed (`LogOptions.rules`), for reducers and the
-  /// middleware of the root store. For admission and the middleware of child stores, which decide before the log, it is
-  /// the rules that the entry will be written under. `UInt32.max` everywhere else.
+  /// The rules of the entry being committed, set by its writer (`LogOptions.rules`), for reducers and the root's
+  /// middleware. Admission and the middleware of child stores, which decide before the log, see the rules that the
+  /// entry will be written under. Everywhere else it is `UInt32.max`.
   @TaskLocal public static var current: UInt32 = .max
 }

@@ -1,14 +1,13 @@
 import Puredux
 
-/// Reads how far a log goes, and the newest snapshot, before there is a store.
+/// Reads the head and the newest snapshot of a log, before there is a store.
 enum Opening {
-  /// A snapshot that is there, and that this program cannot decode.
   private struct UndecodableSnapshot: Error {
     let position: UInt64
     let text: String
   }
 
-  /// Tries a log that is away, or lags, for a while: its servers may just be starting.
+  /// Retries while the log is away or lags: its servers may just be starting.
   ///
   /// - Parameter states: Nil if the log's snapshots are not read.
   static func read<State: Sendable>(
@@ -46,7 +45,7 @@ enum Opening {
           }
         }
       }
-      // Read after the snapshot, so that the log has the snapshot's entries, unless a server of a cluster lags.
+      // After the snapshot, so that the log has the snapshot's entries, unless a server of a cluster lags.
       let head = try await log.head()
       if let position = newest?.fold.position, position > head {
         throw LogError.unavailable("The log ends at \(head), and there is a snapshot at \(position).")
@@ -62,8 +61,8 @@ enum Opening {
     do throws(LogError) {
       return try await snapshots.newest()
     } catch {
-      // A snapshot that cannot be read counts as none. Of one that cannot be reached this is not known; and if there is
-      // a snapshot of another log, the entries may be that log's, too.
+      // An unreadable snapshot counts as none. Exceptions: an unreachable one may exist, and if the snapshot is another
+      // log's, the entries may be, too.
       switch error {
       case .unavailable, .damaged, .removed: throw error
       case .full, .inUse, .refused, .truncated: return nil
@@ -71,7 +70,7 @@ enum Opening {
     }
   }
 
-  /// A store is not opened with a snapshot of rules that its program does not know.
+  /// Refuses a snapshot of rules that the program does not know.
   static func expectKnownRules(of stored: Fold, _ log: any OrderedLog, options: LogOptions) throws(StoreError) {
     guard stored.rules > options.newestKnownRules, !options.opensWhereStopped else { return }
     let stop = LogStop.newerRules(position: stored.position)

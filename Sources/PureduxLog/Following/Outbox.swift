@@ -1,31 +1,29 @@
-/// What has been accepted here and has not come back from the log: a pure state machine.
+/// The accepted actions that the log has not delivered: a pure state machine.
 ///
-/// Actions are numbered, and go to the log in entries, several of which may be on their way. Whatever becomes of those,
-/// an action stays until it has been applied; where one is missing everything from there on goes once more.
+/// Actions are numbered, and go to the log in entries, of which several may be on their way. An action stays until it
+/// has been applied, whatever the outcome of its entry. If one is missing, all actions from there on are sent again.
 struct Outbox {
   struct Limits {
-    /// How many actions go into one entry, and how many bytes.
+    /// The maximum size of an entry.
     var actions = 256
     var bytes = 1 << 20
-    /// How many entries are on their way at a time.
+    /// The maximum number of entries on their way.
     var entries = 4
-    /// How many bytes wait before `dispatch` is refused.
+    /// The number of waiting bytes at which `dispatch` is refused.
     var pendingBytes = 16 << 20
   }
 
   private struct Item {
-    /// Counts all actions that are taken; an action's number in the log is another one.
+    /// Counts all accepted actions. The action's number in the log is another one.
     let id: UInt64
     var bytes: [UInt8]
-    /// The rules under which the action was admitted, and is written.
     let rules: UInt32
-    /// When it was accepted.
     let time: Duration
-    /// Whether it may be in the log: it was on its way, and was not refused.
+    /// Whether the log may have it: it was sent, and not refused.
     var mayBeThere = false
   }
 
-  /// An entry that is to be appended: the id that its outcome is told with, and its actions.
+  /// An entry to append. Its outcome is reported by its id.
   struct Entry {
     let id: Int
     let first: UInt64
@@ -33,42 +31,41 @@ struct Outbox {
     let actions: ArraySlice<[UInt8]>
   }
 
-  /// About how many bytes an action takes beside its own, here and in the tree.
+  /// The approximate number of bytes that an action takes besides its own, here and in the tree.
   static let overhead = 100
 
   let limits: Limits
-  /// The items that have been given to the log at some time, in the order of their numbers. The items before `head`
-  /// have been applied.
+  /// The items that have been given to the log at least once, in the order of their numbers. Those before `head` have
+  /// been applied.
   private var given: [Item] = []
   private var head = 0
-  /// The later items, which have not been given to the log, and so have no numbers yet.
+  /// The later items, which have no numbers yet.
   private var waiting = WithdrawableQueue<Item>()
   private var firstNumber: UInt64 = 1
-  /// How many of the given items, from `head` on, are on their way.
+  /// The number of given items, from `head` on, that are on their way.
   private var sentCount = 0
-  /// The entries that are on their way, since the last time that all went once more, and the numbers of their actions.
+  /// The action numbers of the entries that were sent since the last rewind and have no outcome yet.
   private var underWay: [Int: Range<UInt64>] = [:]
-  /// The entries from before that whose outcome has not been told.
+  /// The action numbers of earlier entries without an outcome.
   private var outstanding: [Int: Range<UInt64>] = [:]
   private static let outstandingLimit = 64
-  /// How many actions go into one entry: fewer where the log has refused one of more.
+  /// The maximum number of actions in an entry. It is lower after the log has refused a larger entry.
   private var actionLimit: Int
   private var nextID = 0
   private var lastItem: UInt64 = 0
   private var lastTime = Duration.zero
-  /// The last item that `overdue(before:)` has returned.
   private var lastOverdue: UInt64 = 0
   private(set) var bytes = 0
-  /// Why the log takes nothing, if it does not: one entry is tried at a time then.
+  /// Why the log takes no entries, if it takes none. Until it does, one entry is tried at a time.
   private(set) var trouble: LogError?
   private var isTrying = false
-  /// Whether the log has refused the first action, by itself, when it went there last.
+  /// Whether the log has refused the first action, in an entry of its own, at its last attempt.
   private(set) var isFirstRefused = false
-  /// Whether all has gone once more since something came back.
+  /// Whether all actions were sent again since the log last delivered one.
   private var isRepeating = false
-  /// How often all has gone once more because of time, since something came back: each time it is given more of that.
+  /// The number of such repetitions for lack of progress.
   private var repeatCount = 0
-  /// When something was last given to the log, or came back.
+  /// The last time at which an entry was sent or acknowledged, or an action was applied.
   private var lastProgress = Duration.zero
 
   init(limits: Limits) {
@@ -81,28 +78,26 @@ struct Outbox {
   var isEmpty: Bool { count == 0 }
   var isFull: Bool { bytes >= limits.pendingBytes }
 
-  /// Takes an action behind those that are there. Returns its id.
   @discardableResult mutating func append(_ action: [UInt8], rules: UInt32 = 0, at time: Duration) -> UInt64 {
     if isEmpty { lastProgress = time }
     lastItem += 1
-    // A clock that is set by hand may go back.
+    // A manual clock may go back.
     lastTime = max(lastTime, time)
     waiting.append(Item(id: lastItem, bytes: action, rules: rules, time: lastTime), id: lastItem)
     bytes += action.count + Self.overhead
     return lastItem
   }
 
-  /// Removes an action that has never been given to the log; false if the log has been given it.
+  /// Removes an action; false if the log has been given it.
   mutating func withdraw(_ id: UInt64) -> Bool {
     guard let item = waiting.remove(id) else { return false }
     bytes -= item.bytes.count + Self.overhead
     return true
   }
 
-  /// The id of the first action.
   var first: UInt64? { givenCount > 0 ? given[head].id : waiting.firstID }
 
-  /// The next entry to be given to the log, if one may be now.
+  /// The next entry for the log, if it may be sent now.
   mutating func next(at time: Duration) -> Entry? {
     if trouble != nil, !isTrying { return nil }
     guard underWay.count < (trouble == nil ? limits.entries : 1), sentCount < count else { return nil }
@@ -110,7 +105,6 @@ struct Outbox {
     var (end, size) = (start, 0)
     var rules: UInt32?
     while end - start < actionLimit, let item = end < given.count ? given[end] : waiting.first {
-      // All actions of an entry are reduced under the same rules.
       if let rules, item.rules != rules { break }
       size += item.bytes.count + 4
       if size > limits.bytes, end > start { break }
@@ -130,7 +124,8 @@ struct Outbox {
     return entry
   }
 
-  /// The outcome of an entry, by the log. That of an entry from before all went once more says nothing.
+  /// Notes the outcome of an entry. An entry from before the last rewind only tells whether its actions may be in the
+  /// log.
   mutating func ended(_ id: Int, _ error: LogError?, at time: Duration) {
     guard let numbers = underWay.removeValue(forKey: id) else {
       guard let numbers = outstanding.removeValue(forKey: id) else { return }
@@ -139,7 +134,7 @@ struct Outbox {
     }
     if let error {
       if case .refused = error {
-        // It may be too large for what the log takes by now.
+        // The entry may be too large for the log's present limit.
         actionLimit = max(1, min(actionLimit, numbers.count / 2))
         if numbers.count == 1, numbers.lowerBound == firstNumber { isFirstRefused = true }
       } else {
@@ -155,22 +150,22 @@ struct Outbox {
     }
   }
 
-  /// The first action has been applied. Returns its id.
+  /// Removes the first action, which has been applied, and returns its id.
   @discardableResult mutating func applied(at time: Duration) -> UInt64? {
     guard let first else { return nil }
     removeFirst()
     lastProgress = time
-    // An action that comes back has arrived, whatever the log has said of it.
+    // A delivered action has arrived, whatever the log has answered.
     trouble = nil
     isRepeating = false
     repeatCount = 0
-    // An outcome that nobody is told any more holds up nothing.
+    // The log may never report some outcomes: they must not hold up later entries.
     if isEmpty { (underWay, outstanding) = ([:], [:]) }
     return first
   }
 
   private mutating func removeFirst() {
-    // An action that the log delivers without having been given it is a clone's.
+    // A delivered action that was never sent is a clone's.
     if givenCount == 0, let item = waiting.popFirst() { given.append(item) }
     bytes -= given[head].bytes.count + Self.overhead
     given[head].bytes = []
@@ -187,13 +182,13 @@ struct Outbox {
     }
   }
 
-  /// The number of the first action that has not been applied.
   var firstPending: UInt64 { firstNumber }
 
-  /// Whether nothing that waits has been given to the log.
+  /// Whether no waiting action has been given to the log.
   var isUntouched: Bool { givenCount == 0 }
 
-  /// Whether actions, from a number on, are those that were given to the log, as far as these wait still.
+  /// Whether the actions, numbered from `first` on, are those given to the log. Actions already applied are not
+  /// compared.
   func hasGiven(_ actions: [ArraySlice<UInt8>], from first: UInt64) -> Bool {
     for (offset, action) in actions.enumerated() {
       let number = first + UInt64(offset)
@@ -204,7 +199,7 @@ struct Outbox {
     return true
   }
 
-  /// All goes once more: something is missing. Entries that are on their way may come all the same; repeats do no harm.
+  /// Sends all actions again. Entries still on their way may arrive, too: repetitions are harmless.
   mutating func rewind() {
     sentCount = 0
     outstanding.merge(underWay) { $1 }
@@ -217,15 +212,14 @@ struct Outbox {
     outstanding = [:]
   }
 
-  /// Actions with these numbers may be in the log.
   private mutating func note(_ numbers: Range<UInt64>) {
     for number in numbers where number >= firstNumber && number - firstNumber < UInt64(givenCount) {
       given[head + Int(number - firstNumber)].mayBeThere = true
     }
   }
 
-  /// Drops the first action if the log has refused it and it is not there from an earlier attempt; the others go once
-  /// more, under the numbers of another writer, as theirs are early for ever. Returns its id.
+  /// Drops the first action, and returns its id, if the log has refused it and cannot have it from an earlier attempt.
+  /// The remaining actions need another writer's numbers: otherwise they would be early forever.
   mutating func dropRefused(at time: Duration) -> UInt64? {
     guard isFirstRefused, let first, givenCount > 0, !given[head].mayBeThere,
       ![underWay, outstanding].contains(where: { $0.values.contains { $0.contains(firstNumber) } })
@@ -238,14 +232,13 @@ struct Outbox {
     return first
   }
 
-  /// An action that came back was early: something is missing before it. The entries that were on their way with it are
-  /// early, too, and say nothing new.
+  /// Notes that a delivered action was early: one before it is missing. Further early actions cause no second rewind.
   mutating func foundGap() {
     if !isRepeating { rewind() }
     isRepeating = true
   }
 
-  /// All goes once more, under other numbers, from one on: of another writer.
+  /// Sends all actions again, as those of another writer, numbered from one.
   mutating func renumber() {
     rewind()
     noteOutstanding()
@@ -254,10 +247,9 @@ struct Outbox {
     firstNumber = 1
   }
 
-  /// Time has gone on: whether something is to be tried again.
+  /// Returns whether entries are to be sent again.
   ///
-  /// - Parameter patience: How long nothing may come back before all goes once more. Twice that before it does again,
-  ///   and so on.
+  /// - Parameter patience: As `LogOptions.patience`.
   mutating func retry(at time: Duration, patience: Duration) -> Bool {
     guard !isEmpty else { return false }
     let isOverdue = (sentCount > 0 || !underWay.isEmpty) && time - lastProgress >= patience * (1 << min(repeatCount, 5))
@@ -270,7 +262,7 @@ struct Outbox {
     return isOverdue || isTrying
   }
 
-  /// The id of the last action that was accepted before a time; nil if there is no further one since the last call.
+  /// The id of the last action that was accepted before a time; nil if there is no new one since the last call.
   mutating func overdue(before time: Duration) -> UInt64? {
     let before = lastOverdue
     for item in given[head...] where item.id > before {

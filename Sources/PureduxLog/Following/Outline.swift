@@ -1,6 +1,6 @@
 import Puredux
 
-/// An entry as it comes from the log, without its actions.
+/// A delivered entry, without its actions.
 struct Outline: Sendable {
   enum Kind: Sendable {
     case entry(LogEntry.Header)
@@ -12,7 +12,7 @@ struct Outline: Sendable {
     case newerFormat
   }
 
-  /// Why this program cannot apply the entry, or one of its actions.
+  /// Why this program cannot apply an entry, or one of its actions.
   enum Failure: Sendable {
     case newerSchema
     case newerRules
@@ -26,34 +26,32 @@ struct Outline: Sendable {
   let kind: Kind
   let actionCount: Int
   let failure: Failure?
-  /// The bytes of its actions, if its writer has this replica's number.
+  /// The encoded actions, if this replica is their writer.
   var own: [ArraySlice<UInt8>] = []
 }
 
-/// Why applying cannot go on by itself.
+/// Why applying cannot continue.
 enum Interruption: Sendable {
   case failure(Outline.Failure, position: UInt64)
-  /// This replica has applied the entry at a position, and a decision at another position skips that entry.
+  /// A decision skips an entry that this replica has applied.
   case overruled(position: UInt64, by: UInt64)
-  /// The log was sealed for rules that this program does not know, and this is the last position that it may apply.
+  /// The log was sealed for unknown rules, and this is the last position that the program may apply.
   case sealed(position: UInt64)
-  /// A stand-in for an entry that only a snapshot has, and the store has not begun with that snapshot.
+  /// A stand-in for an entry that only a snapshot has, but the store did not begin with it.
   case truncated(position: UInt64)
 }
 
 /// Decodes entries, off the tree's executor.
 ///
-/// Invariant: there are as many actions as all outlines count, in their order. An action that cannot be decoded is nil.
-/// So are the actions of an entry that is skipped, or that this program must not apply: these are not decoded.
+/// Invariant: the actions are in order, and as many as all outlines count. An action is nil if it cannot be decoded, or
+/// if its entry is skipped or must not be applied.
 struct EntryDecoder<Action: Sendable>: Sendable {
   let actions: LogCoding<Action>
   let newestRules: UInt32
   let oldestRules: UInt32
-  /// The number of this replica as a writer.
   let writer: UInt64
   /// The last position of the recovery.
   let goal: UInt64
-  /// The entries that are skipped by decision, as far as is known.
   let skipped: [UInt64: UInt64]
   let recovery: RecoveryMark?
 
@@ -90,7 +88,7 @@ struct EntryDecoder<Action: Sendable>: Sendable {
         break
       }
       if header.writer == writer { own = encoded }
-      // Decoding runs the program's code as well.
+      // Decoding runs the program's code, too.
       if record.position <= goal { recovery?.begin(record.position) }
       for bytes in encoded {
         do {

@@ -1,10 +1,10 @@
 import Puredux
 
-/// The life of one replica, and everything that waits for a change of it: followers of the phase, callers that wait
-/// for a position, and the caller that opens the store.
+/// The life of one replica, with its observers, the callers that wait for a position, and the caller that opens the
+/// store.
 ///
-/// Invariant: after `.stopped` there is only `.ended`, and after `.ended` no phase. The recovery has one outcome: the
-/// first. Each waiting caller is handed out once, to be resumed. A pure state machine.
+/// Invariant: only `.ended` follows `.stopped`, and nothing follows `.ended`. The recovery has one outcome: the first.
+/// Each waiting caller is returned once, to be resumed. A pure state machine.
 struct Life {
   typealias Phase = LogStatistics.Phase
   typealias Observer = AsyncStream<Phase>.Continuation
@@ -15,18 +15,16 @@ struct Life {
   private(set) var stop: LogStop?
   private(set) var hasEnded = false
   private var waitingSince: Duration?
-  /// Rises when the log begins to deliver, and when it fails to.
+  /// Rises when a delivery begins, and when it fails.
   private(set) var delivery = 0
-  /// Why the log delivers nothing, if it does not.
+  /// Why the log delivers nothing, if so.
   private(set) var deliveryTrouble: LogTrouble?
   private var opening: Opening?
   private var recovered: Result<Void, any Error>?
   private var arrivals: [(position: UInt64, continuation: Arrival)] = []
   private var observers: [Int: Observer] = [:]
   private var lastObserver = 0
-  /// The task that follows the log.
   var follower: Task<Void, Never>?
-  /// The task that limits how long an ending store waits for its log.
   var endingLimit: Task<Void, Never>?
 
   init(phase: Phase) { self.phase = phase }
@@ -34,12 +32,11 @@ struct Life {
   var isOver: Bool { stop != nil || hasEnded }
   var isOpening: Bool { recovered == nil }
 
-  /// How long the log has taken or delivered nothing.
   func waiting(at time: Duration) -> Duration? { waitingSince.map { time - $0 } }
 
   // MARK: Phases
 
-  /// Returns the observers to be told, if the phase is another one.
+  /// Returns the observers to notify, if the phase changes.
   mutating func enter(_ phase: Phase, at time: Duration) -> [Int: Observer]? {
     if self.phase == phase { return nil }
     switch self.phase {
@@ -52,13 +49,12 @@ struct Life {
     return observers
   }
 
-  /// Returns whether this is the first reason, of a store that has not ended.
+  /// Returns whether the store has neither stopped nor ended before.
   mutating func noteStop(_ reason: LogStop) -> Bool {
     defer { stop = reason }
     return !isOver
   }
 
-  /// Returns the tasks to be cancelled, and the observers to be told.
   mutating func end() -> (tasks: [Task<Void, Never>?], observers: [Int: Observer]) {
     phase = .ended
     hasEnded = true
@@ -66,7 +62,7 @@ struct Life {
     return ([follower.take(), endingLimit.take()], observers)
   }
 
-  /// Tells an observer the present phase. Returns the number by which it is forgotten; nil after the end.
+  /// Sends an observer the present phase. Returns its number; nil after the end.
   mutating func observe(_ observer: Observer) -> Int? {
     observer.yield(phase)
     if hasEnded { return nil }
@@ -75,7 +71,6 @@ struct Life {
     return lastObserver
   }
 
-  /// Returns the observer, to be released outside of locks.
   mutating func forget(_ observer: Int) -> Observer? { observers.removeValue(forKey: observer) }
 
   // MARK: Delivery
@@ -99,7 +94,7 @@ struct Life {
     return recovered
   }
 
-  /// Returns whether this is the outcome, whether the store is up to date with it, and the waiting caller.
+  /// Returns whether this is the first outcome, whether the store is up to date with it, and the waiting caller.
   mutating func recover(
     _ outcome: Result<Void, any Error>
   ) -> (isFirst: Bool, isComplete: Bool, waiting: Opening?) {
@@ -109,29 +104,30 @@ struct Life {
     return (recovered == nil, isComplete, opening.take())
   }
 
-  /// Returns whether the caller waits: not for a position that has been applied, and not if none is applied any more.
+  /// Returns whether the caller waits: not if the position has been applied, nor if no more entries will be.
   mutating func wait(for position: UInt64, from applied: UInt64, _ arrival: Arrival) -> Bool {
     if isOver || applied >= position { return false }
     arrivals.append((position, arrival))
     return true
   }
 
-  /// Returns the callers that wait no more, when entries up to a position have been applied.
+  /// Returns the callers whose wait is over.
   mutating func arrive(at applied: UInt64) -> [Arrival] {
     if arrivals.isEmpty { return [] }
-    let told = arrivals.filter { isOver || $0.position <= applied }
-    arrivals.removeAll { isOver || $0.position <= applied }
+    let position = isOver ? .max : applied
+    let told = arrivals.filter { $0.position <= position }
+    arrivals.removeAll { $0.position <= position }
     return told.map(\.continuation)
   }
 }
 
-/// Publishes the life of a replica to `logPhases()`, `onPhase`, the instrument and the waiting callers: carries out the
-/// decisions of `Life`.
+/// Publishes the life of a replica to `logPhases()`, `onPhase`, the instrument and the waiting callers, as `Life`
+/// decides.
 final class Phases<State: Sendable, Action: Sendable>: Sendable {
   private let replica: Replica<State, Action>
   private let summaries: Summaries<State, Action>
   private let onPhase: (@Sendable (Life.Phase) -> Void)?
-  /// The time at which the log's head had been read.
+  /// The time at which the log's head was read.
   private let opened: Duration
 
   init(
@@ -151,7 +147,7 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
       return phases
     }
     observer.onTermination = { [weak replica] _ in
-      // The observer is released outside the lock.
+      // Released outside the lock.
       _ = replica?.standing.withLock { $0.life.forget(id) }
     }
     return phases
@@ -160,7 +156,7 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
   func enter(_ phase: Life.Phase, on tree: isolated any TreeIsolation) {
     let now = replica.clock.now
     guard let observers = replica.standing.withLock({ $0.life.enter(phase, at: now) }) else { return }
-    // Here, on the tree's executor, phases change one after the other.
+    // On the tree's executor, phases change one after the other.
     for observer in observers.values { observer.yield(phase) }
     tell(phase)
   }
@@ -170,15 +166,13 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
     replica.instrument?.tell(.entered(phase))
   }
 
-  /// The store begins to follow its log.
   func tellFirst() { tell(replica.standing.withLock { $0.life.phase }) }
 
-  /// The trouble with the log has changed.
   func tellTrouble(on tree: isolated any TreeIsolation) {
     if let trouble = replica.trouble { enter(.waiting(trouble), on: tree) } else { progress(on: tree) }
   }
 
-  /// Entries have been applied, or the log has no more than those.
+  /// Called after entries have been applied, or when the log has no more.
   func progress(on tree: isolated any TreeIsolation) {
     if let recovering = replica.reading.withLock({ $0.recovering }) { return enter(recovering, on: tree) }
     enter(replica.trouble.map { .waiting($0) } ?? .following, on: tree)
@@ -190,14 +184,13 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
     switch reason {
     case .newerSchema, .newerRules:
       if isNew { replica.report(.stoppedAs(key: replica.log.name, reason)) }
-    // Reported by the callers, which know the details.
     case .diverged, .undecodable, .olderRules, .poisoned, .cloned, .unreadable, .removed: break
     }
-    // No process has died of the entry that this stops at.
+    // The process has not died of the entry at which it stops.
     replica.recovery.withLock { $0 }?.pause(behind: replica.reading.withLock { $0.position })
     replica.admission.store(2, ordering: .relaxed)
     enter(.stopped(reason), on: tree)
-    // Actions that were on their way may be committed elsewhere.
+    // Sent actions may be committed elsewhere.
     replica.sequencer.giveUpAll(on: tree)
     tellArrivals()
     endRecovery(replica.options.opensWhereStopped ? nil : StoreError.stopped(reason))
@@ -205,7 +198,6 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: Waiters
 
-  /// Returns when the store is up to date.
   func untilRecovered() async throws {
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
@@ -217,7 +209,7 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// The store is up to date, or will not be. Only the first call counts.
+  /// Ends the recovery: the store is up to date, or failed to get there. Only the first call counts.
   func endRecovery(_ failure: (any Error)?) {
     let outcome = failure.map { Result<Void, any Error>.failure($0) } ?? .success(())
     let (isFirst, isComplete, waiting) = replica.standing.withLock { $0.life.recover(outcome) }
@@ -249,7 +241,7 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: The end
 
-  /// The root store has ended: ends the tasks, tells the followers and the waiting callers, and lets go of the tree.
+  /// Ends the tasks, notifies observers and waiting callers, and releases the tree.
   func end() {
     let (tasks, observers) = replica.standing.withLock { standing in
       let (tasks, observers) = standing.life.end()
@@ -261,7 +253,7 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
       observer.finish()
     }
     let instrument = replica.instrument
-    // The tree holds its order, and the replica held the tree.
+    // The tree and its replica retained each other.
     replica.core.releasingOutside { $0.take() }
     for task in tasks + [summaryWriter] { task?.cancel() }
     tellArrivals()

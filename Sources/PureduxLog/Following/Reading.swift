@@ -1,13 +1,15 @@
-/// The decisions about entries of a log, as far as they are known.
+import Puredux
+
+/// The known decisions about a log's entries.
 ///
-/// Invariant: an entry is in `skipped` exactly if, by all known decisions together, it is skipped. A pure value.
+/// Invariant: `skipped` has exactly the entries that all known decisions together skip. A pure value.
 struct Decisions {
-  /// The positions of the known decisions, each with the position of the entry that it is about.
+  /// The decisions, each with the position of the entry that it is about.
   private var found: [UInt64: UInt64] = [:]
-  /// The entries that are skipped, each with the position of the decision that counts.
+  /// The skipped entries, each with the decision that counts.
   private(set) var skipped: [UInt64: UInt64] = [:]
 
-  /// The position of the last decision that counts; 0 without any.
+  /// The position of the last decision that counts; 0 if there is none.
   var last: UInt64 { skipped.values.max() ?? 0 }
 
   mutating func find(_ found: [UInt64: UInt64]) {
@@ -16,14 +18,14 @@ struct Decisions {
     skipped = LogEntry.skipped(by: self.found)
   }
 
-  /// As if the decision were taken back at the end of the log.
+  /// Treats the decision as taken back at the end of the log.
   mutating func disregard(_ decision: UInt64) {
     var end = UInt64.max
     while found[end] != nil { end -= 1 }
     find([end: decision])
   }
 
-  /// Whether every writer had the same state at a position. Between a skipped entry and its decision other writers had
+  /// Whether all writers had the same state at a position. Between a skipped entry and its decision, other writers had
   /// applied the entry, even if the decision was taken back.
   func compares(stateAt position: UInt64) -> Bool {
     found.isEmpty || !found.contains { $0.value <= position && position < $0.key }
@@ -32,25 +34,23 @@ struct Decisions {
 
 /// The entries that one replica has applied, and the comparison of its order and states with those of other writers.
 ///
-/// Invariant: between two entries, the fold, the hash and the state of the tree are of the same position. A snapshot is
-/// made of such a state only, and only if the state obeys all known decisions. Changed on the tree's executor, except
-/// for decisions that are found ahead, and for the notes on snapshots. A pure state machine.
+/// Invariant: between two entries, the fold, the hash and the tree's state have the same position. Snapshots are made
+/// only then, and only of a state that obeys all known decisions. Changed on the tree's executor, except by decisions
+/// found ahead and notes on snapshots. A pure state machine.
 struct Reading {
   private(set) var fold: Fold
   private(set) var decisions = Decisions()
-  /// The position at which the store is up to date.
   private(set) var goal: UInt64
-  /// How far the log has been searched for decisions: to the goal, before any entry is applied.
+  /// How far the log has been searched for decisions: to the goal before any entry is applied.
   private(set) var searched: UInt64
   var snapshots: SnapshotSchedule
   private let start: UInt64
-  /// The number of the function that hashes the states; nil if states are not compared.
+  /// Nil if states are not compared.
   private let fingerprintVersion: UInt32?
-  /// Decides after which entries the state is hashed.
   private var sampling: FingerprintSampling
-  /// Whether actions have been applied after the last entry that carries the hash of the state that they have led to.
+  /// Whether no entry yet carries the hash of the state after the last applied actions.
   private var isUnattested = false
-  /// The entry whose last action is being applied, with which the store may end.
+  /// The entry whose last action is being applied: the store may end with it.
   private(set) var ending: (outline: Outline, isSkipped: Bool)?
 
   init(_ stored: Fold, goal: UInt64, fingerprintVersion: UInt32?) {
@@ -66,28 +66,26 @@ struct Reading {
   // MARK: How far
 
   var position: UInt64 { fold.position }
-  /// How many positions have been applied since the store was opened.
   var replayed: UInt64 { position - start }
-  /// The phase of the recovery; nil if it is over.
   var recovering: LogStatistics.Phase? { position < goal ? .recovering(replayed, of: goal - start) : nil }
 
   /// Whether the log is sealed for rules that the program does not know, and the store has all entries that it may
-  /// apply. The entries of the recovery are read to their end, because decisions behind the seal count.
+  /// apply. The recovery still reads to its end, because decisions after the seal count.
   func isOver(at position: UInt64, knowing newestRules: UInt32) -> Bool {
     max(fold.sealedRules, fold.rules) > newestRules && position >= goal
   }
 
   // MARK: Decisions
 
-  /// Notes decisions that were found ahead, in the log up to a position.
+  /// Notes decisions that were found ahead, up to a position.
   mutating func find(_ found: [UInt64: UInt64], through position: UInt64) {
     decisions.find(found)
     searched = max(searched, position)
   }
 
-  /// Notes decisions that were found ahead. Returns whether an entry is skipped, as far as all known decisions tell.
+  /// Notes decisions that were found ahead. Returns whether all known decisions together skip an entry.
   ///
-  /// - Parameter isOpening: If so, the store is up to date behind these decisions only: no earlier state may be saved.
+  /// - Parameter isOpening: If true, no state before these decisions may be saved, and the recovery extends to them.
   mutating func find(_ found: [UInt64: UInt64], about position: UInt64, isOpening: Bool) -> Bool {
     decisions.find(found)
     if isOpening { goal = max(goal, found.keys.max() ?? 0) }
@@ -96,22 +94,22 @@ struct Reading {
 
   mutating func disregard(_ decision: UInt64) { decisions.disregard(decision) }
 
-  /// Notes the decision of an entry that is being applied. Returns whether this replica has skipped the entry that it
-  /// is about. If not, no snapshot can be saved.
+  /// Notes the decision that is being applied. Returns whether this replica has skipped its entry. If not, no snapshot
+  /// can be saved.
   mutating func obey(_ decision: UInt64, skipping position: UInt64) -> Bool {
     decisions.find([decision: position])
     return fold.decided.contains(position)
   }
 
-  /// Whether the state at a position is without all entries that are known to be skipped.
+  /// Whether the state at a position excludes all entries known to be skipped.
   func obeys(at position: UInt64) -> Bool {
     decisions.skipped.keys.allSatisfy { $0 > position || fold.decided.contains($0) }
   }
 
   // MARK: An entry
 
-  /// Whether an entry is skipped: by decision, or because its writer had not seen the seal before it, and so has
-  /// acknowledged it to nobody.
+  /// Whether an entry is skipped: by decision, or because its rules are older than the last seal's. Then its writer had
+  /// not seen the seal, and has acknowledged it to nobody.
   mutating func skips(_ outline: Outline) -> Bool {
     if decisions.skipped[outline.position] != nil {
       fold.decide(outline.position)
@@ -121,8 +119,8 @@ struct Reading {
     return header.rules < fold.sealedRules
   }
 
-  /// Why this program cannot apply an entry, if it cannot. All actions of a repeated entry have been committed or
-  /// skipped: it can be applied. An entry of which that is not known counts as one with a new action.
+  /// Why this program cannot apply an entry, if it cannot. It can apply a repeated entry, whose actions have all been
+  /// committed or skipped. If that is unknown, the entry counts as new.
   func interruption(by outline: Outline, isSkipped: Bool) -> Interruption? {
     if let failure = outline.failure, !isSkipped {
       guard case .entry(let header) = outline.kind,
@@ -133,7 +131,6 @@ struct Reading {
     return nil
   }
 
-  /// Applies an entry that has no actions: unreadable bytes, a seal, or the beginning of an epoch.
   mutating func apply(_ kind: Outline.Kind, isSkipped: Bool) {
     switch kind {
     case .unreadable: fold.skip()
@@ -143,7 +140,7 @@ struct Reading {
     }
   }
 
-  /// An entry of actions begins, which agrees with this replica.
+  /// Begins an entry that agrees with this replica.
   mutating func begin(_ outline: Outline, _ header: LogEntry.Header) {
     if outline.actionCount > 0 {
       isUnattested = true
@@ -152,10 +149,9 @@ struct Reading {
     }
   }
 
-  /// The last action of an entry begins.
   mutating func beginLastAction(of outline: Outline, isSkipped: Bool) { ending = (outline, isSkipped) }
 
-  /// - Parameter isCommittable: Whether the action is there, and its entry is not skipped.
+  /// - Parameter isCommittable: Whether the action was decoded, and its entry is not skipped.
   mutating func take(
     _ number: UInt64, of writer: UInt64, at position: UInt64, isCommittable: Bool
   ) -> Fold.Verdict {
@@ -164,22 +160,20 @@ struct Reading {
     return verdict
   }
 
-  /// All actions of an entry have been applied. Returns whether the state is to be hashed; nil if the entry has ended
-  /// before, as the store has ended with its last action.
+  /// Called after an entry's last action. Returns whether the state is to be hashed; nil if the store has ended with
+  /// that action, and so the entry has ended before.
   mutating func endActions(of outline: Outline) -> FingerprintSampling.Verdict? {
     ending = nil
     return position < outline.position ? sampling.advance(to: fold.commits) : nil
   }
 
-  /// An entry has been applied.
-  ///
   /// - Parameters:
-  ///   - verdict: The answer of `endActions`.
-  ///   - hash: The hash of the state, if it was due.
+  ///   - verdict: The result of `endActions`.
+  ///   - hash: The state's hash, if it was due.
   mutating func end(
     _ outline: Outline, isSkipped: Bool, _ verdict: FingerprintSampling.Verdict, _ hash: StateHash?
   ) {
-    // An entry without actions, or one whose actions were committed before, changes nothing by its rules.
+    // An entry without actions, or one committed before, is not reduced by its rules.
     if case .entry(let header) = outline.kind, !isSkipped, outline.actionCount > 0, outline.failure == nil {
       fold.note(header.rules)
     }
@@ -192,32 +186,32 @@ struct Reading {
 
   var isHashed: Bool { fold.mark.fingerprint != 0 }
 
-  /// Whether the present state is to be attested, by an entry without actions: no entry carries its hash.
+  /// Whether an entry without actions must carry the hash of the present state, because no other entry does.
   var isToBeAttested: Bool { fingerprintVersion != nil && isUnattested && canSave }
 
-  /// Whether an entry carries the hash of a state, by the function that this replica has.
+  /// Whether an entry carries a hash by this replica's function.
   func attests(_ header: LogEntry.Header) -> Bool {
     fingerprintVersion != nil && header.fingerprintVersion == fingerprintVersion && header.seen.fingerprint != 0
   }
 
-  /// Notes the hash of the present state, which was not due after the last entry, or had no entry before it.
+  /// Notes a hash of the present state that was not due, or had no entry before it.
   mutating func restate(_ hash: StateHash?) {
     fold.restate(hash?.value)
     if let hash { sampling.hashed(size: hash.size) }
   }
 
-  /// The order or the state that another writer had at a position is not the one of this replica.
+  /// A difference between another writer's order or state and this replica's.
   struct Divergence {
-    /// The hashes of the states, if the states differ and not the order.
+    /// The hashes, if the states differ and not the order.
     let states: LogReport.Fingerprints?
   }
 
-  /// Whether the writer of an entry had come to the same as this replica, as far as that is remembered. The states are
-  /// compared if the same function has hashed both. Entries by an older version of this library do not say that: their
-  /// states are compared if both versions run at the same time.
+  /// The difference between an entry's writer and this replica, as far as the last marks tell. States are compared if
+  /// one function hashed both. An entry of an older library does not name its function: it is compared if it is newer
+  /// than the recovery.
   func divergence(from header: LogEntry.Header, at position: UInt64, isSkipped: Bool) -> Divergence? {
     let seen = header.seen
-    // A decision to skip the entry covers that its writer had seen other entries than there are.
+    // A decision to skip the entry also accepts that its writer had seen another order.
     guard fold.agrees(with: seen, inState: false) else { return isSkipped ? nil : Divergence(states: nil) }
     let isComparable =
       decisions.compares(stateAt: seen.position)
@@ -229,13 +223,13 @@ struct Reading {
 
   // MARK: Snapshots
 
-  /// Whether a store may begin with a snapshot of the present state. It lies behind the decisions that it obeys, as
-  /// states before them are not compared.
+  /// Whether a store may begin with a snapshot of the present state. The position must be past the decisions that it
+  /// obeys, because earlier states are not compared.
   var canSave: Bool { canSave(at: position) }
 
   func canSave(at position: UInt64) -> Bool { position >= max(goal, decisions.last) && obeys(at: position) }
 
-  /// Returns the fold of the snapshot that is to be saved now, if one is due.
+  /// Returns the fold for a snapshot, if one is due.
   mutating func beginSnapshot(afterBytes limit: Int) -> Fold? {
     guard snapshots.isDue(afterBytes: limit), canSave else { return nil }
     snapshots.begin()

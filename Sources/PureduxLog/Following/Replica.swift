@@ -1,15 +1,14 @@
 import Puredux
 import Synchronization
 
-/// The figures and the life of one replica, which any thread may ask for.
+/// The figures and the life of one replica, readable from any thread.
 struct Standing {
   var writing: Writing
   var life: Life
   var snapshotFailures = SnapshotFailures()
-  /// Whether it has been reported that the state cannot be encoded for its fingerprint.
+  /// Whether a failed encoding for the fingerprint has been reported.
   var isFingerprintFailureTold = false
 
-  /// Why the log takes or delivers nothing, if that is so.
   var trouble: LogTrouble? { writing.trouble ?? life.deliveryTrouble }
 
   func statistics(at time: Duration) -> LogStatistics {
@@ -23,28 +22,27 @@ struct Standing {
   }
 }
 
-/// A tree, its log, and the state between them, which is in values: pure state machines, each behind one lock.
+/// A tree, its log, and the state between them: pure state machines, each with its own lock.
 ///
 /// The parts of `Following` share a replica. `LogWriter`, `LogReader`, `Applying`, `Snapshots`, `Summaries` and
-/// `Phases` ask these values for decisions, and carry them out when the lock is released. No lock is taken under
+/// `Phases` ask these values for decisions, and carry them out after the lock is released. No lock is taken under
 /// another one.
 final class Replica<State: Sendable, Action: Sendable>: Sendable {
   let log: any OrderedLog
-  /// The probe of the log's engine, if it has one.
   let probe: Probe?
   let codings: LogCodings<State, Action>
   let options: LogOptions
   let clock: ElapsedClock
   /// Nil if states are not compared.
   let fingerprint: StateFingerprint<State>?
-  /// The tree, from the beginning until the root store has ended.
+  /// The tree, until the root store has ended.
   let core = LockedValue<StoreCore<State, Action>?>(nil)
   let sequencer = Sequencer<Action>()
   let standing: LockedValue<Standing>
   let reading: LockedValue<Reading>
-  /// Kept for as long as the store recovers.
+  /// Nil once the store has recovered.
   let recovery: LockedValue<RecoveryMark?>
-  /// Read by `dispatch`: 0 if actions are taken, 1 at the bound of pending bytes, 2 if the store has stopped.
+  /// Read by `dispatch`: 0 if actions are accepted, 1 at the bound of pending bytes, 2 if the store has stopped.
   let admission = Atomic<UInt8>(0)
 
   init(

@@ -1,46 +1,44 @@
 import Puredux
 
-/// An action that has been submitted and not committed yet. Not generic, so that a queue of these looks up no type at
-/// run time.
+/// A submitted action that is not committed yet. Not generic, so that a queue of these looks up no type at run time.
 private struct SubmittedAction {
   let origin: Origin
   var request: (any SubmittingRequest)?
-  /// Whether middleware has passed the same action on once more.
+  /// Whether middleware passed on a further action in the same turn.
   var hasMore = false
 }
 
 /// Called when every action up to one has been committed, given up or withdrawn.
 private struct CommitFollower {
-  /// The id of that action in the outbox.
   let last: UInt64
   let next: @Sendable (isolated any TreeIsolation) -> Void
 }
 
-/// The actions that the stores of a tree have submitted to its log, and that have not come back.
+/// The actions that a tree's stores have submitted, and that the log has not delivered.
 ///
-/// SAFETY: its variables are used on the tree's executor only, in the section of what is done there (`Order`), and each
-/// access is over before anything of the user's is called; an action that an assignment releases cannot come back to
-/// the same variable. It belongs to one tree.
+/// SAFETY: Its variables are used only on the tree's executor, within the reentrancy guard (`Order`, `Tree.enter`), and
+/// it belongs to one tree. Each access ends before any user code is called. An action that is released by an assignment
+/// cannot cause another access to the same variable.
 final class Sequencer<Action: Sendable>: @unchecked Sendable {
   /// The submitted actions, by their ids in the outbox.
   private var pending = WithdrawableQueue<SubmittedAction>()
   private var followers = WithdrawableQueue<CommitFollower>()
   private var lastFollower: UInt64 = 0
-  /// The last action whose request has been refused because of the limit for `send`.
+  /// The last action whose request was refused because of the limit for `send`.
   private var lastRefused: UInt64 = 0
   private(set) var hasEnded = false
-  /// The request whose turn it is to submit.
+  /// The request that is submitting its action.
   private var request: (any SubmittingRequest)?
-  /// The actions that have been submitted in the turn of an action.
+  /// The ids submitted in the present turn.
   private var submittedIDs: [UInt64] = []
   private var failure: StoreError?
-  /// Whether the action that middleware has passed on more than once has been committed at least once.
+  /// Whether one of the actions that middleware passed on in one turn has been committed.
   private var isCommittedInPart = false
-  /// Whether a part of such an action is in the log and was not committed: a decision can bring that part back.
+  /// Whether one of them is in the log, but was not committed: a decision can restore it.
   private var isUnknownInPart = false
   /// Whether the action being committed was in the log when the store was opened.
   var isReplaying = false
-  /// The action that is to be committed now, as it came from the log, until it is.
+  /// The action to commit next, as the log delivered it.
   private var committing: Action?
 
   var isCommitting: Bool { committing != nil }
@@ -49,7 +47,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
 
   // MARK: Submitting
 
-  /// Processes an action of a store: submits it, as its middleware passes it on, or commits the one whose turn it is.
+  /// Submits an action as its middleware passes it on, or commits the action whose turn it is.
   func process(
     _ action: inout Action, _ passage: Passage<Action>, withdraw: @escaping @Sendable (UInt64) -> Bool
   ) -> StoreError? {
@@ -61,14 +59,13 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     for id in submittedIDs.dropLast() { pending.update(id) { $0.hasMore = true } }
     if let request {
       pending.update(last) { $0.request = request }
-      // Of several, one may have gone to the log.
+      // If there are several, the log may have one already.
       if submittedIDs.count == 1 { request.canBeWithdrawn { withdraw(last) } }
     }
-    // The sender resumes at the commit.
     return .outcomeUnknown
   }
 
-  /// An action that middleware passes on has been given to the outbox, under this id, or has not.
+  /// Notes whether the outbox has taken an action that middleware passed on.
   func submitted(_ outcome: Result<UInt64, StoreError>, _ passage: Passage<Action>) {
     switch outcome {
     case .failure(let error): failure = error
@@ -78,7 +75,6 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     }
   }
 
-  /// Has a request submit its action.
   func perform(_ request: any SubmittingRequest, on tree: isolated any TreeIsolation) {
     self.request = request
     submittedIDs.removeAll(keepingCapacity: true)
@@ -89,8 +85,8 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
 
   // MARK: Waiting for commits
 
-  /// Calls a closure when all submitted actions are committed. Returns the number by which the closure is forgotten. If
-  /// they are committed already, returns nil, and does not call the closure.
+  /// Calls a closure when all submitted actions are committed. Returns the closure's number; nil, without calling it,
+  /// if they are committed already.
   func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> UInt64? {
     guard let last = pending.lastID else { return nil }
     lastFollower += 1
@@ -98,13 +94,11 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     return lastFollower
   }
 
-  /// Forgets a closure: it is not called any more.
   func forget(_ follower: UInt64) {
     let forgotten = followers.remove(follower)
     withExtendedLifetime(forgotten) {}
   }
 
-  /// Calls the closures whose actions have all been committed, given up or withdrawn.
   private func callFollowers(on tree: isolated any TreeIsolation) {
     while let follower = followers.first, follower.last < pending.firstID ?? .max {
       _ = followers.popFirst()
@@ -121,7 +115,7 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     return rejection != nil && isUnknownInPart ? .outcomeUnknown : rejection
   }
 
-  /// Commits the first submitted action that is not committed and has not been withdrawn.
+  /// Commits the first submitted action that is neither committed nor withdrawn.
   func commit(_ action: Action, _ id: UInt64, on tree: isolated any TreeIsolation) {
     endWithdrawn(before: id, on: tree)
     guard let first = pending.popFirst() else { return }
@@ -132,19 +126,18 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     end(first, on: tree)
   }
 
-  /// Forgets a submitted action that has been withdrawn.
   func withdrawn(_ id: UInt64, on tree: isolated any TreeIsolation) {
     let withdrawn = pending.remove(id)
     withExtendedLifetime(withdrawn) {}
     callFollowers(on: tree)
   }
 
-  /// The actions that were submitted here before that one, and are neither committed nor given up, have been withdrawn.
+  /// Forgets the actions before an id that are still pending: they have been withdrawn.
   private func endWithdrawn(before id: UInt64, on tree: isolated any TreeIsolation) {
     while let next = pending.firstID, next < id { withdrawn(next, on: tree) }
   }
 
-  /// Refuses the requests that wait for actions submitted here up to that one. The actions stay submitted.
+  /// Refuses the requests of all actions up to an id. The actions stay submitted.
   func refuseRequests(_ error: StoreError, through id: UInt64) {
     var refused: [any SubmittingRequest] = []
     pending.update(after: lastRefused) { next, submitted in
@@ -156,21 +149,20 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     for request in refused { request.refuse(error) }
   }
 
-  /// Gives up the first submitted action that has not been withdrawn.
   func giveUp(_ id: UInt64, _ error: StoreError, on tree: isolated any TreeIsolation) {
     endWithdrawn(before: id, on: tree)
     _ = giveUpFirst(error, on: tree)
   }
 
-  /// Gives up all submitted actions: nobody knows what becomes of them.
+  /// Gives up all submitted actions: their outcome is unknown.
   func giveUpAll(on tree: isolated any TreeIsolation) {
     while giveUpFirst(.outcomeUnknown, on: tree) {}
   }
 
-  /// Gives up the first submitted action; false where there is none.
+  /// Gives up the first submitted action; false if there is none.
   private func giveUpFirst(_ error: StoreError, on tree: isolated any TreeIsolation) -> Bool {
     guard let first = pending.popFirst() else { return false }
-    // Middleware has passed on several actions, of which this is one: those before it may have been committed.
+    // If middleware passed on several actions, earlier ones may have been committed.
     first.request?.refuse(isCommittedInPart || isUnknownInPart ? .outcomeUnknown : error)
     if error == .outcomeUnknown { isUnknownInPart = true }
     end(first, on: tree)

@@ -1,4 +1,4 @@
-/// What a snapshot holds: a state, and how far the log had been applied.
+/// The content of a snapshot: a state and its fold.
 struct SnapshotContent<State: Sendable>: Sendable {
   var state: State
   var fold: Fold
@@ -7,11 +7,11 @@ struct SnapshotContent<State: Sendable>: Sendable {
     EncodedSnapshot(schema: coding.schema, fold: fold, state: try coding.encode(state)[...]).bytes
   }
 
-  /// Why a snapshot that is there cannot be begun with.
+  /// Why a store cannot begin with an existing snapshot.
   enum Failure: Error {
     case newer
     case undecodable(any Error)
-    /// It is no snapshot of this library.
+    /// The bytes are no snapshot of this library.
     case unreadable
   }
 
@@ -35,7 +35,7 @@ struct SnapshotContent<State: Sendable>: Sendable {
   }
 }
 
-/// A snapshot as far as the library reads it: the state is bytes of some schema.
+/// A snapshot whose state is still encoded.
 struct EncodedSnapshot: Sendable {
   var schema: UInt32
   var fold: Fold
@@ -52,9 +52,7 @@ struct EncodedSnapshot: Sendable {
 
   enum Decoded {
     case snapshot(EncodedSnapshot)
-    /// A later version of this library has written it.
     case newer
-    /// It is no snapshot of this library.
     case unreadable
   }
 

@@ -1,9 +1,9 @@
 import Puredux
 
-/// When one replica saves a snapshot, and the positions of its snapshots.
+/// Decides when one replica saves a snapshot.
 ///
-/// Invariant: one snapshot is being saved at a time, of those that come by themselves; and the last position never goes
-/// back. Whether a state may be saved at all is decided by `Reading`. A pure state machine.
+/// Invariant: at most one automatic snapshot is being saved at a time, and the last position never goes back. `Reading`
+/// decides whether a state may be saved at all. A pure state machine.
 struct SnapshotSchedule {
   private var bytes = 0
   private var isSaving = false
@@ -12,7 +12,6 @@ struct SnapshotSchedule {
 
   init(lastPosition: UInt64) { self.lastPosition = lastPosition }
 
-  /// An entry has been applied.
   mutating func add(_ count: Int) { bytes += count }
 
   func isDue(afterBytes limit: Int) -> Bool { bytes >= max(1, limit) && !isSaving }
@@ -24,22 +23,21 @@ struct SnapshotSchedule {
 
   mutating func end() { isSaving = false }
 
-  /// A snapshot has been saved. Returns the position of the one before.
+  /// Notes a saved snapshot. Returns the position of the previous one.
   @discardableResult mutating func saved(at position: UInt64) -> UInt64 {
     defer { lastPosition = max(lastPosition, position) }
     return lastPosition
   }
 }
 
-/// The snapshots that could not be saved. A snapshot is a cache, and the next one may succeed; but if none does, an
-/// operator has to know.
+/// Failures to save snapshots. A snapshot is a cache, and the next one may succeed; but if none does, an operator must
+/// know.
 ///
-/// Invariant: every failure is counted. One that does not pass by itself is reported once, until a snapshot is saved.
+/// Invariant: every failure is counted. A permanent one is reported once, until a snapshot is saved.
 struct SnapshotFailures {
   private(set) var count: UInt64 = 0
   private var isTold = false
 
-  /// Returns whether the failure is to be reported.
   mutating func add(_ error: LogError) -> Bool {
     count += 1
     if error.isPassing { return false }
@@ -51,7 +49,7 @@ struct SnapshotFailures {
 }
 
 extension LogError {
-  /// Whether the failure passes by itself, or the log is gone.
+  /// Whether the failure is transient, or the log is gone.
   var isPassing: Bool {
     switch self {
     case .unavailable, .full, .removed: true
@@ -60,8 +58,8 @@ extension LogError {
   }
 }
 
-/// Saves the snapshots of a replica, and truncates, seals and erases its log behind them: carries out the decisions of
-/// `SnapshotSchedule` and `Reading`.
+/// Saves the snapshots of a replica, and truncates, seals and erases its log, as `SnapshotSchedule` and `Reading`
+/// decide.
 final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
   private let replica: Replica<State, Action>
   private let phases: Phases<State, Action>
@@ -77,7 +75,7 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: By themselves
 
-  /// Saves a snapshot if one is due, and the next one if it is due by then.
+  /// Saves a snapshot if one is due, and again if another one is due by then.
   func saveIfDue(of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation) {
     guard let limit = replica.options.snapshotBytes, let states = replica.codings.states, let store = log.snapshots,
       !replica.sequencer.hasEnded, replica.stop == nil,
@@ -102,15 +100,15 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     }
     replica.standing.withLock { $0.snapshotFailures.end() }
     await summaries.keep()
-    // The log is truncated behind the snapshot before, so that a replica that lags a little finds its next entry.
+    // Truncates through the previous snapshot only, so that a replica that lags a little finds its next entry.
     let before = replica.reading.withLock { $0.snapshots.saved(at: position) }
-    // No entries go unless a store can begin behind them: the kept snapshot is decoded first.
+    // Decodes the stored snapshot first: a store must be able to begin with it.
     guard replica.options.truncatesBehindSnapshots, before > 0, before < position,
       let newest = try? await store.newest(), newest.position >= before,
       let kept = try? SnapshotContent(newest.bytes, by: states), kept.fold.position == newest.position,
       newest.position <= replica.standing.withLock({ $0.writing.head })
     else { return }
-    // Entries that are not truncated now are truncated with the next snapshot.
+    // If this fails, the next snapshot truncates these entries, too.
     do {
       try await log.expectCarriedOut(by: kept.fold)
       try await log.truncate(through: before)
@@ -130,13 +128,13 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     await summaries.keep()
   }
 
-  /// If the existing snapshots have been ignored, replaces them by a snapshot of the replayed state.
+  /// If the existing snapshots were ignored, replaces them by a snapshot of the replayed state.
   func replace() async throws {
     guard replica.options.ignoresSnapshots, replica.stop == nil, let states = replica.codings.states,
       let store = log.snapshots, var content = try await content()
     else { return }
-    // A newer snapshot, of entries that the log has, is replaced by one that is as new: the log may be truncated behind
-    // it.
+    // A newer snapshot of entries in the log is replaced only by one at least as new, because the log may be truncated
+    // behind it.
     while let newest = try await readable(in: store), newest.position > content.fold.position,
       try await newest.position <= log.head()
     {
@@ -148,7 +146,7 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     _ = replica.reading.withLock { $0.snapshots.saved(at: content.fold.position) }
   }
 
-  /// The newest snapshot; nil if the store has another log's.
+  /// The newest snapshot; nil if it is damaged or another log's.
   private func readable(in store: any SnapshotStore) async throws(LogError) -> LogSnapshot? {
     do throws(LogError) {
       return try await store.newest()
@@ -170,7 +168,7 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
   private func saveNow(in store: any SnapshotStore, by states: LogCoding<State>) async throws -> UInt64 {
     guard let content = try await content() else { throw StoreError.terminated }
     guard content.fold.position > 0 else { throw LogError.refused("There is nothing in the log.") }
-    // Of that position: the store may have gone on since.
+    // Checks the snapshot's position: the store may have advanced since.
     guard replica.reading.withLock({ $0.canSave(at: content.fold.position) }) else {
       throw LogError.unavailable("The store is behind the decisions about entries of the log.")
     }
@@ -193,7 +191,7 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     if let stop = replica.stop { throw StoreError.stopped(stop) }
     let position = try await log.append(.init(rules: rules, time: LogEntry.now, reason: reason))
     await phases.untilApplied(position)
-    // A program that does not know the new rules stops at the seal, and has saved a snapshot by then.
+    // A program that does not know the new rules stops at the seal, after it has saved a snapshot.
     if replica.isOver(at: position) { await phases.untilApplied(.max) }
     if let saved = try? await store.newest(), saved.position >= position,
       (try? SnapshotContent(saved.bytes, by: states)) != nil
@@ -212,7 +210,7 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
       throw LogError.refused("The snapshot at position \(newest.position) cannot be decoded.")
     }
     let position = fold.position
-    // A server of a cluster may lag; and entries that are not applied here are not to be removed here.
+    // A server of a cluster may lag, and entries not applied here must not be removed here.
     guard position <= replica.reading.withLock({ $0.position }) else {
       throw LogError.unavailable("The store is behind the snapshot at position \(position).")
     }
@@ -224,21 +222,20 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
   func erase() async throws -> UInt64 {
     let (store, states) = try places()
     let position = try await saveNow(in: store, by: states)
-    // The kept snapshot may be a newer one.
+    // The stored snapshot may be a newer one.
     guard let newest = try await store.newest(), newest.position >= position,
       let kept = try? SnapshotContent(newest.bytes, by: states), kept.fold.position == newest.position
     else { throw LogError.unavailable("The snapshot at position \(position) is not there.") }
-    // A summary of that position or later, so that no earlier one is kept any more, even if a writer still has one on
-    // its way.
+    // Replaces every earlier summary, even if a writer still has one on its way.
     if let error = await summaries.keep(always: true) { throw error }
     try await log.expectCarriedOut(by: kept.fold)
-    // The last entry of a log stays: one without actions is added, so that none of the erased entries is the last.
+    // A log keeps its last entry: adds one without actions, so that none of the erased entries is the last.
     let header = replica.standing.withLock { $0.writing.header }
     let outcome = await withCheckedContinuation { continuation in
       log.append(LogEntry.encode(header, actions: [])) { continuation.resume(returning: $0) }
     }
     _ = try outcome.get()
-    // Somebody may have decided about an entry meanwhile.
+    // A decision may have been made meanwhile.
     try await log.expectCarriedOut(by: kept.fold)
     try await log.erase(through: position)
     return position
@@ -246,7 +243,7 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: A snapshot
 
-  /// The state, as far as the log has been applied; nil once the store has ended.
+  /// The present state and its fold; nil once the store has ended.
   private func content() async throws(StoreError) -> SnapshotContent<State>? {
     guard let core = replica.core.withLock({ $0 }) else { return nil }
     let found = LockedValue<SnapshotContent<State>?>(nil)
@@ -265,7 +262,6 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     return (store, states)
   }
 
-  /// Saves a snapshot, and tells the instrument the outcome.
   private func keep(
     _ content: SnapshotContent<State>, by states: LogCoding<State>, in store: any SnapshotStore,
     inPlaceOfAll isFirst: Bool = false

@@ -4,16 +4,15 @@
   import Foundation
 #endif
 
-/// A 64-bit hash of an encoded value. It is the same in every process: it does not depend on the order of a set or a
-/// dictionary, nor on the order in which a value writes its members.
+/// A 64-bit hash of an encoded value. It is the same in every process: it depends neither on the order of a set or a
+/// dictionary, nor on the order in which a value encodes its members.
 ///
-/// The hash of a value is a sum over its members or elements. Each summand mixes the member's name, or the element's
-/// number, with the hash of the value there, so nothing has to be sorted. A member that is nil, false, zero or empty
-/// counts as absent: a type may get such a member, and older states keep their hashes.
+/// The hash is a sum over members or elements. Each summand mixes a member's name, or an element's number, with its
+/// value's hash, so nothing is sorted. A member that is nil, false, zero or empty counts as absent.
 struct StateHash: Equatable, Sendable {
-  /// Never 0, which stands for no hash.
+  /// Never 0, which means no hash.
   var value: UInt64
-  /// About how many values were encoded. Eight bytes of a text or of data count as one value.
+  /// The approximate number of encoded values. Eight bytes of a text or of data count as one value.
   var size: Int
 
   /// - Throws: The error that the value throws while it is encoded.
@@ -27,10 +26,8 @@ struct StateHash: Equatable, Sendable {
     self.size = size
   }
 
-  /// The hash of a part.
   struct Part {
     var value: UInt64
-    /// Whether a member with this value counts as absent.
     var isNothing = false
 
     static let nothing = Part(value: StateHash.mix(0x6e69_6c00, 0), isNothing: true)
@@ -42,7 +39,7 @@ struct StateHash: Equatable, Sendable {
 
     init(_ flag: Bool) { self.init(value: StateHash.mix(1, flag ? 1 : 0), isNothing: !flag) }
 
-    /// Equal numbers of different types are equal.
+    /// Integers are compared by value, whatever their types.
     init(_ integer: some BinaryInteger) {
       let low = UInt64(truncatingIfNeeded: integer)
       if let small = Int64(exactly: integer) {
@@ -53,7 +50,7 @@ struct StateHash: Equatable, Sendable {
       }
     }
 
-    /// Both zeros are equal, and so are all values that are not a number.
+    /// Both zeros are equal, and so are all NaN values.
     init(_ number: Double) {
       let bits = number == 0 ? 0 : number.isNaN ? Double.nan.bitPattern : number.bitPattern
       self.init(value: StateHash.mix(3, bits), isNothing: number == 0)
@@ -82,18 +79,17 @@ struct StateHash: Equatable, Sendable {
   }
 }
 
-/// The encoder of one value. It is a class, as several containers may write into it at a time.
+/// The encoder of one value: a class, because several containers may write into it.
 private final class HashingEncoder: Encoder {
-  /// The place of the value, for the errors that encoding throws.
+  /// Only for the coding paths of errors.
   private let parent: HashingEncoder?
   private let key: (any CodingKey)?
-  /// The sum of the written values, each mixed with its place.
+  /// The sum of the values, each mixed with its place.
   private var sum: UInt64 = 0
   private var hasWritten = false
-  /// The kinds of the containers that were asked for.
   private var kinds: UInt64 = 0
   private var elementCount = 0
-  /// The nested containers, which may be written to until the end, and their places.
+  /// The nested encoders, which may be written to until the end.
   private var nested: [(place: UInt64, encoder: HashingEncoder)] = []
   private var single = StateHash.Part.nothing
   private(set) var size = 0
@@ -105,7 +101,6 @@ private final class HashingEncoder: Encoder {
 
   // MARK: Writing
 
-  /// The hash of a value as a whole.
   func hash<Value: Encodable>(of value: Value, at key: (any CodingKey)? = nil) throws -> StateHash.Part {
     size += 1
     if let value = value as? any StablyHashed { return try value.hash(in: self) }
@@ -145,7 +140,6 @@ private final class HashingEncoder: Encoder {
   func count(_ count: Int) { size += count }
   var count: Int { elementCount }
 
-  /// The hash, when the value has been encoded.
   func end() -> StateHash.Part {
     if kinds == Self.single { return single }
     for (place, encoder) in nested {
@@ -214,7 +208,7 @@ private struct KeyedHashing<Key: CodingKey>: KeyedEncodingContainerProtocol {
     encoder.add(try encoder.hash(of: value), for: key)
   }
 
-  /// An optional member with a value is not absent, even if the value is zero or empty.
+  /// An optional member with a value is present, even if the value is zero or empty.
   private func add<Value: Encodable & StablyHashed>(_ value: Value?, for key: Key) throws {
     guard let value else { return }
     encoder.add(StateHash.Part(value: try encoder.hash(of: value).value), for: key)
@@ -223,7 +217,7 @@ private struct KeyedHashing<Key: CodingKey>: KeyedEncodingContainerProtocol {
     guard let value else { return }
     encoder.add(StateHash.Part(value: try encoder.hash(of: value, at: key).value), for: key)
   }
-  // The standard library's implementation would call `encode(_:forKey:)`.
+  // The default implementations would call `encode(_:forKey:)`.
   func encodeIfPresent(_ value: Bool?, forKey key: Key) throws { try add(value, for: key) }
   func encodeIfPresent(_ value: Int?, forKey key: Key) throws { try add(value, for: key) }
   func encodeIfPresent(_ value: Int8?, forKey key: Key) throws { try add(value, for: key) }
@@ -283,7 +277,7 @@ private struct SingleHashing: SingleValueEncodingContainer {
   func encode<Value: Encodable & StablyHashed>(_ value: Value) throws { encoder.set(try encoder.hash(of: value)) }
 }
 
-/// A value that hashes itself: it has no parts, the order of its encoding means nothing, or equal values have several
+/// A value that hashes itself: it has no parts, its encoding has an arbitrary order, or equal values have several
 /// encodings.
 private protocol StablyHashed {
   func hash(in encoder: HashingEncoder) throws -> StateHash.Part
@@ -332,12 +326,12 @@ extension Data: StablyHashed {
   }
 }
 
-/// The encoding of a URL has the base, which JSON leaves out.
+/// A URL's encoding includes the base, unlike JSON.
 extension URL: StablyHashed {
   fileprivate func hash(in encoder: HashingEncoder) -> StateHash.Part { StateHash.Part(absoluteString) }
 }
 
-/// A decimal number has several encodings: with and without trailing zeros.
+/// A decimal number can be encoded with and without trailing zeros.
 extension Decimal: StablyHashed {
   fileprivate func hash(in encoder: HashingEncoder) -> StateHash.Part {
     var text = Substring(description)

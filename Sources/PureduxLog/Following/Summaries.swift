@@ -1,31 +1,30 @@
 import Puredux
 
-/// When one replica writes the summary of its state, and the summary that its log is known to keep.
+/// Decides when one replica writes its summary, and knows the summary that the log keeps.
 ///
-/// Invariant: as long as entries have been applied that the summary was not made after, there is a writer. The position
-/// of the known summary never goes back, except to none. A pure state machine.
+/// Invariant: there is a writer while entries have been applied since the last summary was made. The known summary's
+/// position never goes back, except to none. A pure state machine.
 struct SummarySchedule {
-  /// The task that writes summaries, as long as one may be due.
+  /// The task that writes summaries, while one may be due.
   var writer: Task<Void, Never>?
   private var isDue = false
-  /// Whether the summary that was kept before this store has been looked at.
+  /// Whether the log's earlier summary has been read.
   private(set) var hasLooked = false
-  /// The summary that the log keeps; nil if that is not known.
+  /// The summary that the log keeps; nil if unknown.
   private(set) var kept: (position: UInt64, bytes: [UInt8])?
-  /// Whether a failure has been reported since a summary was written.
+  /// Whether a failure has been reported since the last summary was written.
   private var isFailureTold = false
 
-  /// Entries have been applied. Returns whether a writer is to begin.
+  /// Called after entries have been applied. Returns whether a writer must begin.
   mutating func makeDue() -> Bool {
     isDue = true
     return writer == nil
   }
 
-  /// The writer makes a summary of all that has been applied.
   mutating func begin() { isDue = false }
 
-  /// The writer has written a summary, or has failed. Returns whether it ends: no more entries have been applied, and
-  /// the failure does not pass by itself.
+  /// Called after an attempt. Returns whether the writer ends: no further entries have been applied, and no transient
+  /// failure is to be retried.
   mutating func end(after error: LogError?) -> Bool {
     if case .unavailable? = error { return false }
     if case .full? = error { return false }
@@ -34,14 +33,14 @@ struct SummarySchedule {
     return true
   }
 
-  /// Notes the summary that was kept before this store, unless a later one is known.
+  /// Notes the log's earlier summary, unless a later one is known.
   mutating func look(at summary: LogSummary?) {
     if !hasLooked { kept = summary.map { ($0.position, $0.bytes) } }
     hasLooked = true
   }
 
-  /// Notes the summary that the log keeps now. Two writers may have answers on their way, for the interval and for a
-  /// snapshot: the later position counts.
+  /// Notes the summary that the log now keeps. The answers for the interval and for a snapshot may overlap: the later
+  /// position counts.
   mutating func note(_ kept: (position: UInt64, bytes: [UInt8])?) {
     if let kept, let known = self.kept, known.position > kept.position { return }
     self.kept = kept
@@ -49,14 +48,14 @@ struct SummarySchedule {
     if kept != nil { isFailureTold = false }
   }
 
-  /// A failure that does not pass by itself. Returns whether it is to be reported.
+  /// Notes a permanent failure. Returns whether to report it.
   mutating func fail() -> Bool {
     defer { isFailureTold = true }
     return !isFailureTold
   }
 }
 
-/// Writes the summary that the program makes of a state: carries out the decisions of `SummarySchedule`.
+/// Writes the summary of a state, as `SummarySchedule` decides.
 final class Summaries<State: Sendable, Action: Sendable>: Sendable {
   typealias Value = any Encodable & Sendable
 
@@ -69,7 +68,7 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
     self.summary = summary
   }
 
-  /// Has the summary written when its interval is over, or at once if the store has just been opened.
+  /// Schedules the summary after its interval, or at once if the store was just opened.
   func keepLater(isOpening: Bool = false) {
     guard summary != nil, !isOpening || replica.reading.withLock({ $0.position > 0 }) else { return }
     schedule.withLock { schedule in
@@ -88,9 +87,8 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Writes the summary of the present state, unless the log keeps it already. Returns why the log did not take it.
-  ///
-  /// - Parameter always: Whether it is written in any case.
+  /// Writes the summary of the present state. Unless `always`, skips one that the log already keeps. Returns why the
+  /// log did not take it.
   @discardableResult func keep(always: Bool = false) async -> LogError? {
     guard summary != nil, let core = replica.core.withLock({ $0 }) else { return nil }
     guard let summaries = replica.log.summaries else {
@@ -98,7 +96,7 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
       return nil
     }
     if !schedule.withLock({ $0.hasLooked }), !always {
-      // A summary that cannot be read is written over.
+      // An unreadable summary is overwritten.
       let kept = try? await summaries.kept()
       schedule.withLock { $0.look(at: kept) }
     }
@@ -111,7 +109,7 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
     let kept = schedule.withLock { $0.kept }
     if !always, let kept, kept.bytes == bytes, kept.position <= position {
       if kept.position == position { return nil }
-      // Another replica may have written the summary of a state in between.
+      // Another replica may have written another summary in between.
       let now = try? await summaries.kept()
       if let now, now.bytes == bytes, now.position <= position {
         schedule.withLock { $0.note((now.position, bytes)) }
@@ -129,7 +127,7 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Begins to write the summary of the last state, at the store's end. Only a caller that closes the log waits for it.
+  /// Begins to write the last state's summary, at the store's end. Only a caller that closes the log waits for it.
   func keepLast(on tree: isolated any TreeIsolation) {
     guard summary != nil, let summaries = replica.log.summaries, let core = replica.core.withLock({ $0 })
     else { return }
@@ -143,10 +141,10 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Takes the writer, to be cancelled at the store's end.
+  /// Takes the writer, for cancellation at the store's end.
   func end() -> Task<Void, Never>? { schedule.withLock { $0.writer.take() } }
 
-  /// The position of the state and the value that the program makes of it; nil if the state does not count.
+  /// The state's position and its summary; nil if the state does not count.
   private func make(
     of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation
   ) -> (UInt64, Value)? {

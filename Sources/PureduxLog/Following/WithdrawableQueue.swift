@@ -1,20 +1,18 @@
-/// A queue whose elements have ascending ids, and from which any element can be removed by its id.
+/// A queue of elements with ascending ids, any of which can be removed by its id.
 ///
-/// Appending, removing the first element and removing by id take amortized constant time, besides the binary search for
-/// the id. A removed element is released at once; its empty slot is dropped later, together with others.
+/// Appending and removing take amortized constant time, besides the binary search for an id. A removed element is
+/// released at once; its empty slot is dropped later.
 struct WithdrawableQueue<Element> {
   fileprivate struct Slot {
     let id: UInt64
-    /// Nil once the element has been removed.
     var element: Element?
   }
 
-  /// The number of empty slots that are always tolerated.
   private static var toleratedCount: Int { 32 }
 
-  /// All slots. The last one has an element.
+  /// The last slot has an element.
   private var slots: [Slot] = []
-  /// The index of the first slot that has an element.
+  /// The index of the first slot with an element.
   private var head = 0
   private(set) var count = 0
 
@@ -24,10 +22,9 @@ struct WithdrawableQueue<Element> {
   var first: Element? { isEmpty ? nil : slots[head].element }
   var lastID: UInt64? { slots.last?.id }
 
-  /// How many slots there are, including the empty ones.
   var slotCount: Int { slots.count }
 
-  /// - Parameter id: Greater than those of all elements that have been appended.
+  /// - Parameter id: Greater than all ids appended before.
   mutating func append(_ element: Element, id: UInt64) {
     slots.append(Slot(id: id, element: element))
     count += 1
@@ -38,7 +35,6 @@ struct WithdrawableQueue<Element> {
     return remove(id)
   }
 
-  /// Removes the element with an id; nil if there is none.
   mutating func remove(_ id: UInt64) -> Element? {
     guard let place = place(of: id), let element = slots[place].element.take() else { return nil }
     count -= 1
@@ -56,7 +52,7 @@ struct WithdrawableQueue<Element> {
   private mutating func dropEmptySlots() {
     let emptyCount = slots.count - count
     guard emptyCount > Self.toleratedCount, emptyCount > count else { return }
-    // A new array, so that the array of a flood does not outlive the flood.
+    // A new array: the capacity of a flood must not outlive the flood.
     var kept: [Slot] = []
     kept.reserveCapacity(2 * count)
     for place in head..<slots.count where slots[place].element != nil { kept.append(slots[place]) }
@@ -64,13 +60,12 @@ struct WithdrawableQueue<Element> {
     head = 0
   }
 
-  /// Changes the element with an id; nil if there is none.
   mutating func update<Result>(_ id: UInt64, _ change: (inout Element) -> Result) -> Result? {
     guard let place = place(of: id), slots[place].element != nil else { return nil }
     return change(&slots[place].element!)
   }
 
-  /// Passes the elements whose ids are greater than a bound to a closure, in order, until it returns false.
+  /// Passes the elements with ids greater than a bound to a closure, in order, until it returns false.
   mutating func update(after id: UInt64, _ change: (UInt64, inout Element) -> Bool) {
     var place = firstPlace(after: id)
     while place < slots.count {

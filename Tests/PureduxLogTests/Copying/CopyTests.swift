@@ -6,7 +6,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// That a copy of a log leads to the same, on whatever engine, and that nothing else is taken for one.
+/// A copy of a log leads to the same state on every engine, and nothing else is accepted as a copy.
 @Suite(.timeLimit(.minutes(15))) struct CopyTests {
   static let fingerprint: @Sendable (Ledger) -> UInt64 = { ledger in
     ledger.entries.reduce(1) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }
@@ -19,7 +19,7 @@ import Testing
     return options
   }
 
-  /// Several writers, rules, a decision, a seal, fingerprints and a snapshot. Returns the state.
+  /// Writes several writers' entries, rules, a decision, a seal, fingerprints and a snapshot. Returns the state.
   @discardableResult
   static func fill(_ log: any OrderedLog, truncates: Bool = false) async throws -> [String] {
     var old = LogOptions.once
@@ -46,7 +46,7 @@ import Testing
     return ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
   }
 
-  /// The copy's state and order are those of the log; stores go on with it, and agree.
+  /// The copy has the log's state and order; stores continue with it, and agree.
   static func expectCopy(
     _ copy: any OrderedLog, of log: any OrderedLog, _ entries: [String], isTruncated: Bool
   ) async throws {
@@ -80,7 +80,7 @@ import Testing
     #expect(await other.state.entries == entries + ["later", "last"])
     await one.shutdown()
     await other.shutdown()
-    // Behind what a store appends at its end, which nobody waits for.
+    // Waits for the entry that a store appends at its end without waiting for it.
     try await copy.beginEpoch(reason: "settled")
     let program = ReplayedProgram<Ledger, String>(
       initialState: Ledger(), options: FollowingOptions(log: ruled, fingerprint: .hashed(fingerprint))
@@ -91,7 +91,7 @@ import Testing
   }
 
   @Test(
-    "a copy has the same state and order, and stores go on with it; what is whole is not copied again",
+    "a copy has the same state and order, and stores continue with it; a complete copy is not repeated",
     arguments: CopyPlace.allCases, CopyPlace.allCases)
   func copied(from: CopyPlace, to: CopyPlace) async throws {
     for truncates in [false, true] {
@@ -124,7 +124,7 @@ import Testing
         _ = try await ledger(copy, options: ignoring, fingerprint: Self.fingerprint)
         Issue.record("It was opened.")
       } catch LogError.truncated {}
-      // Nor where it is cut short before there is a snapshot.
+      // Nor is it opened if the copy was interrupted before its snapshot was written.
       let begun = MemoryLogs()["tree"]
       await #expect(throws: LogCopyError.self) { try await log.copy(to: CutLog(begun, behind: 2, .lost)) }
       #expect(try await begun.head() == 1)
@@ -132,10 +132,10 @@ import Testing
         _ = try await ledger(begun, options: Self.ruled)
         Issue.record("It was opened.")
       } catch LogError.truncated {}
-      // Nothing can be decided about what stands in.
+      // No decision about the stand-in entry is possible.
       let first = try await copy.read(after: 0, through: copy.head())[0].position
       await #expect(throws: LogError.self) { try await copy.skip(position: first, reason: "a mistake") }
-      // A copy of the copy is one as well.
+      // A copy of the copy is a copy of the log, too.
       let third = MemoryLogs()["tree"]
       try await copy.copy(to: third)
       let store = try await ledger(third, options: Self.ruled, fingerprint: Self.fingerprint)
@@ -145,7 +145,7 @@ import Testing
   }
 
   @Test(
-    "a copy that is cut short at any entry goes on when it is called again", arguments: CutLog.Fault.allCases,
+    "a copy interrupted at any entry continues at the next call", arguments: CutLog.Fault.allCases,
     [false, true])
   func resumed(fault: CutLog.Fault, truncates: Bool) async throws {
     let source = GappedLog()
@@ -170,7 +170,7 @@ import Testing
     }
   }
 
-  @Test("a copy to files that is cut short goes on when it is called again")
+  @Test("a copy to files that is interrupted continues at the next call")
   func resumedInFiles() async throws {
     let source = GappedLog()
     let entries = try await Self.fill(source, truncates: true)
@@ -205,7 +205,7 @@ import Testing
     }
   }
 
-  @Test("a target with anything else is refused, and nothing is changed", arguments: CopyPlace.allCases)
+  @Test("a target with other contents is refused and unchanged", arguments: CopyPlace.allCases)
   func refused(place: CopyPlace) async throws {
     let log = MemoryLogs()["tree"]
     try await Self.fill(log)
@@ -218,7 +218,7 @@ import Testing
           try await store.send("another")
           await store.shutdown()
         case 2:
-          // A copy that a store has gone on with.
+          // A store has continued with this copy.
           try await log.copy(to: copy)
           let store = try await ledger(copy, options: Self.ruled)
           try await store.send("another")
@@ -226,7 +226,7 @@ import Testing
         default:
           try await Self.fill(copy, truncates: true)
         }
-        // Behind what a store appends at its end, which nobody waits for.
+        // Waits for the entry that a store appends at its end without waiting for it.
         _ = try await copy.append([9])
         let (head, newest) = (try await copy.head(), try await copy.snapshots?.newest())
         do {
@@ -241,7 +241,7 @@ import Testing
     }
   }
 
-  @Test("a log that goes on is copied up to where it is, and behind that the next time", arguments: CopyPlace.allCases)
+  @Test("a log in use is copied up to its head, and the rest the next time", arguments: CopyPlace.allCases)
   func caughtUp(place: CopyPlace) async throws {
     for truncates in [false, true] {
       try await place.withLog { copy in
@@ -276,7 +276,7 @@ import Testing
     return epoch.number
   }
 
-  @Test("what cannot be compared any more, as the log was truncated since, is refused")
+  @Test("a copy that truncation has made incomparable is refused")
   func truncatedSince() async throws {
     let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
     try await Self.fill(log)
@@ -299,7 +299,7 @@ import Testing
   }
 
   @Test(
-    "a file of another moment of a log that was truncated is refused, and one of the same moment goes on",
+    "an archive of another moment of a truncated log is refused, and one of the same moment continues",
     arguments: [false, true], [false, true])
   func importedTwice(isOpenedBetween: Bool, hasMoreWriters: Bool) async throws {
     let place = try TemporaryDirectory()
@@ -337,7 +337,7 @@ import Testing
     #expect(try await target["tree"].head() == head)
     #expect(try await target["tree"].snapshots?.newest() == newest)
     #expect(try await open() == entries)
-    // Nor is the earlier one a beginning of what the later one has become.
+    // Nor is the earlier copy a beginning of the later one.
     let other = MemoryLogs()
     _ = try await other.import(from: place.path + "/tuesday")
     let earlier = try await other.import(from: place.path + "/monday").failures.map(\.reason)
@@ -384,7 +384,7 @@ import Testing
     }
   }
 
-  @Test("a copy that died between what stands in and the snapshot goes on, unless the log has a newer snapshot")
+  @Test("a copy interrupted between the stand-in entry and the snapshot continues, unless the log has a newer snapshot")
   func diedBeforeSnapshot() async throws {
     for isNewer in [false, true] {
       let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
@@ -413,7 +413,7 @@ import Testing
     await expectReason({ if case .differs = $0 { true } else { false } }) { try await one.copy(to: other) }
   }
 
-  @Test("what is not understood stops a copy, by its position")
+  @Test("an entry or snapshot that is not understood stops a copy, with its position")
   func notUnderstood() async throws {
     func copy(_ log: any OrderedLog) async -> LogCopyError.Reason? {
       do {
@@ -436,18 +436,18 @@ import Testing
     #expect(await copy(kept) == .newerFormat(position: position))
     try await kept.snapshots?.replace(with: LogSnapshot(position: position, bytes: [1, 0]))
     #expect(await copy(kept) == .unreadableSnapshot(position: position))
-    // A decision about what is gone.
+    // A decision about an entry that has been truncated.
     let erased = MemoryLogs()["tree"]
     try await Self.fill(erased, truncates: true)
     let decision = LogEntry.Decision(skipped: 1, time: 0, reason: "too late")
     let last = try await erased.append(LogEntry.encode(decision))
     #expect(await copy(erased) == .undecided(position: last))
-    // No snapshot.
+    // A truncated log without a snapshot.
     let bare = MemoryLogs()["tree"]
     for number in 1...3 as ClosedRange<UInt8> { _ = try await bare.append([number]) }
     try await bare.truncate(through: 2)
     #expect(await copy(bare) == .noSnapshot(first: 3))
-    // A target that takes less.
+    // A target that takes only smaller entries.
     let large = MemoryLogs()["large"]
     try await Self.fill(large)
     await #expect(throws: LogCopyError(key: "large", reason: .tooLarge(position: 1))) {
@@ -455,7 +455,7 @@ import Testing
     }
   }
 
-  @Test("an entry that nobody can read is copied as it is, and what was decided about it")
+  @Test("an unreadable entry is copied unchanged, with the decision about it")
   func unreadable() async throws {
     let log = GappedLog()
     let store = try await ledger(log, options: .once)
@@ -475,7 +475,7 @@ import Testing
     }
   }
 
-  @Test("what a snapshot remembers keeps its order in a copy, and what it skipped its decision")
+  @Test("the entries that a snapshot remembers keep their order in a copy, and the skipped ones their decisions")
   func moved() throws {
     var fold = Fold()
     for writer in 1...5 as ClosedRange<UInt64> {
@@ -499,14 +499,14 @@ import Testing
     #expect([places.atMost(9), places.atMost(19), places.atMost(20), places.atMost(1000)] == [0, 1, 2, 5])
   }
 
-  @Test("a log in use is copied up to a moment of its own: what is restored is a beginning of what it became")
+  @Test("a log in use is copied up to one moment: the restored state is a beginning of the final one")
   func hot() async throws {
     let (directory, backups) = (try TemporaryDirectory(), try TemporaryDirectory())
     let files = try FileLog(directory: directory.path)
     let store = try await ledger(files["tree"], options: .once)
     let beside = try await ledger(files["tree"], options: .once)
     for number in 0..<10 { try await store.send("\(number)") }
-    // Written to before each export, and until the last one has ended.
+    // Stores write before each export, and until the last export has ended.
     let isExported = LockedValue(false)
     async let writing: Void = {
       var number = 10
@@ -539,7 +539,7 @@ import Testing
     await files.close()
   }
 
-  @Test("a snapshot that has taken the place of one in the log takes it in the copy", arguments: CopyPlace.allCases)
+  @Test("a snapshot that has replaced another in the log replaces it in the copy", arguments: CopyPlace.allCases)
   func replacedSnapshot(place: CopyPlace) async throws {
     try await place.withLog { copy in
       let log = MemoryLogs()["tree"]
@@ -558,7 +558,7 @@ import Testing
     }
   }
 
-  /// By one of another reducer.
+  /// Replaces the snapshot by one of another reducer.
   private func replaceSnapshot(of log: any OrderedLog) async throws -> LogSnapshot? {
     var ignoring = LogOptions.once
     ignoring.ignoresSnapshots = true
@@ -596,7 +596,7 @@ import Testing
       for number in 0..<3 {
         entries.append("\(round) \(number)")
         try await store.send(entries[entries.count - 1])
-        // The next one's writer has seen the repetition.
+        // The writer of the next entry has seen the repetition.
         _ = try await log.read(after: 0, through: log.head())
       }
       await store.shutdown()
@@ -608,7 +608,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("a repetition of what one's writer has seen is the same place in the order")
+  @Test("a repetition of an entry that the writer has seen is the same place in the order")
   func seenRepetition() async throws {
     let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
     let header = LogEntry.Header(writer: 7, first: 1, seen: .init(), schema: 0)
@@ -628,7 +628,7 @@ import Testing
     }
   }
 
-  @Test("an entry that nobody can read, and that the target has repeated, is told")
+  @Test("an unreadable entry that the target has repeated is reported")
   func unreadableRepeated() async throws {
     let (log, copy) = (MemoryLogs()["tree"], MemoryLogs()["tree"])
     let position = try await log.append([1, 2, 3])
@@ -641,7 +641,8 @@ import Testing
   @Test("a log that is truncated while it is exported is exported all the same")
   func truncatedMeanwhile() async throws {
     let place = try TemporaryDirectory()
-    // Which of the readings of entries come behind a truncation, of a log that was truncated before, or not.
+    // The numbers of the readings of entries that a truncation precedes, for a log that was or was not truncated
+    // before.
     for (isTruncated, readings, isExported) in [
       (true, [1], true), (false, [2], true), (false, [2, 5, 8], false),
     ] as [(Bool, Set<Int>, Bool)] {
@@ -673,11 +674,11 @@ import Testing
     }
   }
 
-  @Test("a log that is copied to itself stays as it is; one that its own file is imported into begins one epoch")
+  @Test("a log copied to itself is unchanged; one into which its own archive is imported begins one epoch")
   func toItself() async throws {
     try await LogPlace.files.withLog { log in
       try await Self.fill(log)
-      // Behind what a store appends at its end, which nobody waits for.
+      // Waits for the entry that a store appends at its end without waiting for it.
       let last = try await log.append([9])
       for _ in 0..<2 { #expect(try await log.copy(to: log).added == 0) }
       #expect(try await log.head() == last)
@@ -695,7 +696,7 @@ import Testing
 
   // MARK: Files of logs
 
-  @Test("logs are exported and imported by key, and what was there under other keys stays")
+  @Test("logs are exported and imported by key, and logs under other keys stay")
   func directories() async throws {
     let (source, target) = (MemoryLogs(), MemoryLogs())
     let place = try TemporaryDirectory()
@@ -723,7 +724,7 @@ import Testing
       let isTruncated = !["boards/1", "boards/3"].contains(key)
       try await Self.expectCopy(target[key], of: source[key], entries, isTruncated: isTruncated)
     }
-    // One alone.
+    // Exports one log alone.
     try await source["rooms/1"].export(to: path)
     let one = try await LogArchive(path: path)
     #expect(try await keys(one) == ["rooms/1"])
@@ -738,7 +739,7 @@ import Testing
     return keys
   }
 
-  @Test("a file of logs that is cut, or changed anywhere, is told; one that cannot be made whole is not there")
+  @Test("a cut or changed archive is reported; an archive that cannot be completed leaves no file")
   func damaged() async throws {
     let place = try TemporaryDirectory()
     let path = place.path + "/backup"
@@ -762,14 +763,14 @@ import Testing
     try newer.write(to: other)
     let error = await #expect(throws: LogError.self) { try await LogArchive(path: other.path) }
     #expect(error?.text.contains("newer version") == true)
-    // What is there stays where the next one cannot be made.
+    // If the next archive cannot be written, the existing one stays.
     _ = try await logs["two"].append([0x50, 0x44, 0x58, 9])
     await #expect(throws: LogCopyError.self) { try await logs["two"].export(to: path) }
     #expect(FileManager.default.contents(atPath: path) == bytes)
     #expect(try FileManager.default.contentsOfDirectory(atPath: place.path).sorted() == ["backup", "other"])
   }
 
-  @Test("a log that cannot be copied is left out, and the report says why; one that was removed is not missed")
+  @Test("a log that cannot be copied is left out and reported; a removed log is not")
   func leftOut() async throws {
     let place = try TemporaryDirectory()
     let source = MemoryLogs()
@@ -799,7 +800,7 @@ import Testing
       #expect(await store.state.entries == states["e"])
       await store.shutdown()
     }
-    // Where the whole directory is away the copy ends, and the file stays as it is.
+    // If the whole directory is unavailable, the export ends and the file stays as it is.
     let bytes = FileManager.default.contents(atPath: place.path + "/backup")
     await source.close()
     await #expect(throws: (any Error).self) {
@@ -808,7 +809,7 @@ import Testing
     #expect(FileManager.default.contents(atPath: place.path + "/backup") == bytes)
   }
 
-  @Test("a part whose length was changed takes no memory, and is told; one that is larger than a part is refused")
+  @Test("a part with a changed length takes no memory and is reported; a part that is too large is refused")
   func largeParts() async throws {
     let place = try TemporaryDirectory()
     let logs = MemoryLogs()
@@ -817,7 +818,7 @@ import Testing
     _ = try await logs.export(to: place.path + "/backup")
     let archive = try await LogArchive(path: place.path + "/backup")
     #expect(try await archive["tree"].read(after: 0, through: 3).map(\.bytes) == (0..<3).map { [$0] + large })
-    // One byte more, of the first entry.
+    // Adds one byte to the length of the first entry.
     var bytes = try Data(contentsOf: URL(fileURLWithPath: place.path + "/backup"))
     bytes[8 + 16 + 9] ^= 1 << 7
     try bytes.write(to: URL(fileURLWithPath: place.path + "/changed"))
@@ -845,7 +846,7 @@ import Testing
     #expect(try FileManager.default.contentsOfDirectory(atPath: place.path).sorted() == ["backup", "changed"])
   }
 
-  @Test("a file that another export has made whole before this one could lock it is left as it is")
+  @Test("a file that another export completed before this one could lock it is unchanged")
   func exportedMeanwhile() throws {
     let place = try TemporaryDirectory()
     let directory = try Directory(place.path)
@@ -862,7 +863,7 @@ import Testing
 
   // MARK: Copies of the files of a log
 
-  @Test("what a copy of the files of a log in use has is told, where it is not a beginning of it")
+  @Test("a copy of the files of a log in use is reported if it is not a beginning of the log")
   func copiedFiles() async throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/log"
@@ -891,7 +892,7 @@ import Testing
       try await store.saveSnapshot()
       await store.shutdown()
     }
-    // The last entry is there in part, and what was noted is of before it: a tail, which is set aside.
+    // The last entry is incomplete, and the acknowledged mark is older: the entry is a torn tail, which is set aside.
     let torn = try copy("torn")
     var bytes = try Data(contentsOf: URL(fileURLWithPath: torn + segment))
     try bytes.dropLast(5).write(to: URL(fileURLWithPath: torn + segment))
@@ -904,7 +905,7 @@ import Testing
       #expect(await store.state.entries == ["a", "b"])
       await store.shutdown()
     }
-    // The entries are older than what was noted.
+    // The entries are older than the acknowledged mark.
     let short = try copy("short")
     bytes = try Data(contentsOf: URL(fileURLWithPath: early + segment))
     try bytes.write(to: URL(fileURLWithPath: short + segment))
@@ -930,7 +931,7 @@ import Testing
   }
 }
 
-/// Where a log is, or its copy.
+/// The place of a log or its copy.
 enum CopyPlace: CaseIterable, Sendable {
   case memory, files, gaps
 
@@ -943,7 +944,7 @@ enum CopyPlace: CaseIterable, Sendable {
   }
 }
 
-/// A log whose positions have gaps, as those of an engine whose trees share positions.
+/// A log whose positions have gaps, like those of an engine whose trees share positions.
 final class GappedLog: OrderedLog, SnapshotStore {
   private let log = MemoryLog()
   private let kept = LockedValue<LogSnapshot?>(nil)
@@ -983,14 +984,14 @@ final class GappedLog: OrderedLog, SnapshotStore {
   func replace(with snapshot: LogSnapshot) async throws(LogError) { kept.withLock { $0 = snapshot } }
 }
 
-/// A log that takes some entries and no more, as it goes away.
+/// A log that fails after some entries.
 final class CutLog: LogAround {
   enum Fault: CaseIterable, Sendable {
-    /// The last entry is not there.
+    /// The last entry is lost.
     case lost
-    /// It is there, and nobody is told.
+    /// The last entry is stored but not acknowledged.
     case unacknowledged
-    /// Every entry is there twice, and the last one is not.
+    /// Every entry is stored twice, and the last one is lost.
     case repeated
   }
 
@@ -1041,7 +1042,7 @@ private struct RemovedLogs: LogDirectory {
   func close() async { await logs.close() }
 }
 
-/// A log whose snapshots are away.
+/// A log whose snapshots are unavailable.
 private struct SavingNothingLog: LogAround, SnapshotStore {
   let log: any OrderedLog
 
@@ -1052,7 +1053,7 @@ private struct SavingNothingLog: LogAround, SnapshotStore {
   func replace(with snapshot: LogSnapshot) async throws(LogError) { try await save(snapshot) }
 }
 
-/// A log that something is done with before its entries are read, the first time, the second, and so on.
+/// A log that runs a closure before each reading of its entries.
 private final class MeanwhileLog: LogAround {
   let log: any OrderedLog
   private let body: @Sendable (Int) async throws -> Void
@@ -1082,7 +1083,7 @@ private final class MeanwhileLog: LogAround {
   }
 }
 
-/// A log that takes small entries only.
+/// A log that takes only small entries.
 private final class SmallLog: OrderedLog {
   var entryLimit: Int { 10 }
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {

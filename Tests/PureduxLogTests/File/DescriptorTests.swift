@@ -3,9 +3,9 @@ import PureduxLog
 import PureduxTestSupport
 import Testing
 
-/// What a log does where the process has few file descriptors. The limit is that of a process of its own.
+/// The behavior of a log in a process with few file descriptors. The limit is set in a process of its own.
 @Suite(.timeLimit(.minutes(15))) struct DescriptorTests {
-  @Test("trees that are too many are refused, and leave the process the descriptors that it needs")
+  @Test("trees beyond the limit are refused, so that the process keeps the descriptors that it needs")
   func tooManyTrees() async {
     await #expect(processExitsWith: .success) {
       let limit = try limitDescriptors()
@@ -14,7 +14,7 @@ import Testing
       options.openFiles = Int(limit)
       let log = try FileLog(directory: directory.path, options: options)
       var open: [any OrderedLog] = []
-      // More than there could be if no descriptor were inherited.
+      // More trees than would fit even if no descriptor were inherited.
       for number in 0..<limit {
         let tree = log["\(number)"]
         do {
@@ -25,19 +25,19 @@ import Testing
         }
       }
       #expect(open.count > 50 && open.count < Int(limit))
-      // The lowest one that there is.
+      // The lowest free descriptor.
       let file = try #require(FileHandle(forReadingAtPath: "/dev/null"))
       #expect(file.fileDescriptor <= limit - 64)
       try file.close()
       for tree in open { #expect(try await append(to: tree) == 2) }
-      // Where some go, there is room for another one.
+      // Once some trees are closed, there is room for another one.
       open = []
       while (try? await append(to: log["\(limit - 1)"])) == nil { await Task.yield() }
       await log.close()
     }
   }
 
-  @Test("trees that are open are as many as one likes, and the files that they have open are not")
+  @Test("the number of open trees is unlimited, and that of their open files is not")
   func manyTrees() async {
     await #expect(processExitsWith: .success) {
       let limit = try limitDescriptors()
@@ -63,7 +63,7 @@ import Testing
     }
   }
 
-  @Test("a note of what was acknowledged that cannot be written, as there are few descriptors left, is not left behind")
+  @Test("an acknowledged mark that cannot be written for lack of descriptors is not left behind")
   func noteThatCannotBeWritten() async {
     await #expect(processExitsWith: .success) {
       let limit = try limitDescriptors()
@@ -76,7 +76,7 @@ import Testing
       let log = try FileLog(directory: directory.path)
       let (tree, beside) = (log["tree"], log["beside"])
       #expect(try await append(to: beside) == 1)
-      // Two are left: enough for the tree's directory, and one file of it at a time.
+      // Two descriptors are left: enough for the tree's directory, and one file of it at a time.
       var taken: [FileHandle] = []
       while taken.last?.fileDescriptor ?? 0 < limit - 67 {
         taken.append(try #require(FileHandle(forReadingAtPath: "/dev/null")))
@@ -100,9 +100,10 @@ private func append(to log: any OrderedLog) async throws -> UInt64 {
   }
 }
 
-/// To 256 beyond those that have come from the process of the tests, whose sockets are inherited: logs use 192 of
-/// these.
-/// Returns how many there may be.
+/// Sets the limit to 256 more descriptors than this process has inherited from the tests, sockets included. Logs use
+/// 192 of these.
+///
+/// - Returns: The limit.
 private func limitDescriptors() throws -> Int32 {
   #if canImport(Glibc)
     let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

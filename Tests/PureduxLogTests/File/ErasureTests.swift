@@ -7,9 +7,11 @@ import Testing
 
 @testable import PureduxLog
 
-/// That what is erased is gone, and nothing else.
+/// Erased data is gone, and no other data is.
 @Suite(.timeLimit(.minutes(15))) struct ErasureTests {
-  @Test("what an action takes out of the state is gone from the log, and stores go on", arguments: LogPlace.allCases)
+  @Test(
+    "data that an action removes from the state is erased from the log, and stores continue",
+    arguments: LogPlace.allCases)
   func erased(place: LogPlace) async throws {
     try await place.withLog { log in
       let make = { @Sendable () async throws -> LedgerStore in
@@ -42,7 +44,7 @@ import Testing
     }
   }
 
-  @Test("no byte of it is left in the files, those that were set aside included", arguments: [60, 8 << 20])
+  @Test("no byte of it remains in the files, including files that were set aside", arguments: [60, 8 << 20])
   func files(segmentBytes: Int) async throws {
     let directory = try TemporaryDirectory()
     var options = FileLog.Options()
@@ -64,7 +66,7 @@ import Testing
     #expect(try !holds(directory.path, "secret"))
     let names = try FileManager.default.contentsOfDirectory(atPath: directory.path + "/=tree")
     #expect(Set(names) == ["tree", "acknowledged", "snapshot", "0000000000000007.log"])
-    // It is as if it had always been so, also for who opens it.
+    // The log is as if it had always begun there, also after it is opened again.
     #expect(try await log["tree"].append([1]) == 8)
     await store.shutdown()
     await log.close()
@@ -75,7 +77,7 @@ import Testing
     await again.close()
   }
 
-  @Test("what lies behind a position stays, wherever in a file that is", arguments: [30, 100, 8 << 20])
+  @Test("entries after a position stay, wherever they are in a file", arguments: [30, 100, 8 << 20])
   func anywhere(segmentBytes: Int) async throws {
     for position in 1..<12 as Range<UInt64> {
       let directory = try TemporaryDirectory()
@@ -102,7 +104,7 @@ import Testing
     }
   }
 
-  @Test("an erasure that is cut short at any step leaves a log that is whole, and is done again", arguments: 0..<8)
+  @Test("an erasure interrupted at any step leaves an intact log, and is repeated", arguments: 0..<8)
   func cutShort(step: Int) async throws {
     let directory = try TemporaryDirectory()
     let counts = Flag()
@@ -115,7 +117,7 @@ import Testing
       }
     }
     let log = try FileLog(directory: directory.path, options: FileLog.Options(), onTornTail: nil, faults: faults)
-    // Held, as its files are opened again otherwise, which is a step of its own.
+    // Held, because its files would otherwise be opened again, which is a step of its own.
     let held = log["tree"]
     for number in 1...4 { _ = try await held.append(Array("secret \(number)".utf8)) }
     try await held.snapshots?.save(LogSnapshot(position: 3, bytes: [3]))
@@ -131,9 +133,9 @@ import Testing
     } catch {
       isErased = false
     }
-    // What stays is written, and synced, and its name; two tails are removed.
+    // The steps are: write the remaining entries, sync them, sync their name, and remove two tails.
     #expect(isErased == (step >= 5))
-    // The process dies: what it has on the disk is what another one finds.
+    // Simulates a crash: another process finds the files as they are on the disk.
     let copy = try TemporaryDirectory()
     try FileManager.default.copyItem(atPath: directory.path, toPath: copy.path + "/log")
     counts.lower()
@@ -157,7 +159,7 @@ import Testing
     await log.close()
   }
 
-  @Test("a log that does not say that it erases refuses, and nothing is gone")
+  @Test("a log that does not support erasure refuses it, and nothing is erased")
   func refused() async throws {
     let log = SilentLog()
     await #expect(throws: LogError.refused("The log does not erase.")) { try await log.erase(through: 1) }

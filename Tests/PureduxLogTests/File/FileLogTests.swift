@@ -9,7 +9,7 @@ import Testing
 @testable import PureduxLog
 
 @Suite(.timeLimit(.minutes(15))) struct FileLogTests {
-  /// A log with entries of three sizes, closed.
+  /// Writes and closes a log with entries of several sizes.
   func written(_ directory: TemporaryDirectory, segmentBytes: Int = 8 << 20) async throws -> [[UInt8]] {
     var options = FileLog.Options()
     options.segmentBytes = segmentBytes
@@ -55,7 +55,7 @@ import Testing
   let segment = "0000000000000001.log"
 
   @Test(
-    "a tail that was being written when somebody died is set aside and reported, wherever it was cut",
+    "a tail that was torn by a crash is set aside and reported, wherever it was cut",
     arguments: [true, false])
   func tornTail(hasMark: Bool) async throws {
     let directory = try TemporaryDirectory()
@@ -73,21 +73,21 @@ import Testing
         #expect(try await append([7], to: log) == 6)
       }
       let told = tails.withLock { $0 }
-      // Zeros at the end are as if they had not been written.
+      // Zeros at the end are not part of the tail.
       let tail = Array(next[...next[..<count].lastIndex { $0 != 0 }!])
       #expect(told.map(\.bytes) == [tail.count] && told.first?.position == 6 && told.first?.key == "tree")
       #expect(try bytes(told[0].path) == tail)
       try FileManager.default.removeItem(atPath: told[0].path)
       for (name, bytes) in whole { try write(bytes, path(directory, name)) }
     }
-    // What a file system leaves that had made the file longer before it wrote.
+    // Some file systems leave zeros if they enlarge a file before writing to it.
     try write(whole[segment]! + [UInt8](repeating: 0, count: 4096), path(directory, segment))
     let log = try FileLog(directory: directory.path) { _ in }["tree"]
     #expect(try await read(log) == entries)
   }
 
   @Test(
-    "whatever byte of what was acknowledged is another one, it is an error, and nothing is changed",
+    "any changed byte of an acknowledged entry is an error, and the files stay unchanged",
     arguments: [200 << 10, 60])
   func damage(segmentBytes: Int) async throws {
     let directory = try TemporaryDirectory()
@@ -97,7 +97,7 @@ import Testing
         do {
           return try FileLog(directory: directory.path)
         } catch {
-          // The one before may be let go on a thread of its own.
+          // The previous log may be released on a thread of its own.
           guard case .inUse = error else { throw error }
           await Task.yield()
         }
@@ -113,11 +113,11 @@ import Testing
         let error = await #expect(throws: LogError.self, "\(name) at \(place)") {
           _ = try await read(open()["tree"])
         }
-        // What can be done is said.
+        // The error names the remedy.
         #expect(error?.text.contains("from a ") == true, "\(name) at \(place): \(error?.text ?? "")")
         #expect(try contents(of: directory) == before)
       }
-      // Cut off, or gone.
+      // The file is cut, or missing.
       for count in [0, 10, bytes.count - 1] {
         try write(Array(bytes.prefix(count)), path(directory, name))
         await #expect(throws: LogError.self, "\(name) cut to \(count)") {
@@ -133,7 +133,7 @@ import Testing
     _ = try await read(open()["tree"])
   }
 
-  @Test("where nothing tells what was acknowledged, a whole entry that cannot be read is damage")
+  @Test("without an acknowledged mark, a complete but unreadable entry is damage")
   func damageWithoutMark() async throws {
     let directory = try TemporaryDirectory()
     _ = try await written(directory)
@@ -145,13 +145,13 @@ import Testing
     #expect(try self.bytes(path(directory, segment)) == bytes)
   }
 
-  /// A disk writes sectors in any order: of what was being written the end may be there, and not the beginning.
-  @Test("the first entries of a tree, torn by the death of the machine, are set aside: a note of nothing is there")
+  /// A disk writes sectors in any order: of an unfinished write, the end may be stored and not the beginning.
+  @Test("the first entries of a tree, torn by a crash of the machine, are set aside, because the mark is of nothing")
   func tornFirst() async throws {
     let directory = try TemporaryDirectory()
     let whole = LockedValue<[String: [UInt8]]>([:])
     let faults = DiskFaults { call, count in
-      // The entry is about to be written; the header has been.
+      // The header has been written, and the entry is about to be.
       if call == .write, count > RecordFormat.headerSize, let files = try? contents(of: directory) {
         whole.withLock { $0 = files }
       }
@@ -190,7 +190,7 @@ import Testing
     await #expect(throws: LogError.self) { _ = try await append([1], to: FileLog(directory: directory.path)["tree"]) }
   }
 
-  @Test("what was asked before a log is closed is done")
+  @Test("requests made before a log is closed are performed")
   func closing() async throws {
     let directory = try TemporaryDirectory()
     for round in 0..<20 {
@@ -217,7 +217,7 @@ import Testing
   }
 
   /// The process that wrote it may have died before it was on the disk.
-  @Test("what is found in the last file is on the disk before it is reported")
+  @Test("entries found in the last file are synced before they are reported")
   func syncedWhenOpened() async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
@@ -235,7 +235,7 @@ import Testing
     await again.close()
   }
 
-  @Test("what was appended before a log was closed is answered before that returns")
+  @Test("appends made before a log is closed are answered before the closing returns")
   func answeredBeforeClosed() async throws {
     let directory = try TemporaryDirectory()
     let (writing, goOn) = (Gate(), Latch())
@@ -260,13 +260,13 @@ import Testing
     #expect(await closing.value == 2)
   }
 
-  @Test("what else waits for a queue comes between two batches")
+  @Test("other work on a queue runs between two batches")
   func batches() async {
     let queue = DispatchQueue(label: "batches")
     let batches = BatchQueue<Int>(queue)
     let done = Record<String>()
     let gate = Gate()
-    // Each batch has the next follow it, as acknowledgements have what waits sent.
+    // Each batch adds the next, as an acknowledgement causes waiting entries to be sent.
     @Sendable func perform(_ numbers: [Int]) {
       done.add("\(numbers)")
       if numbers == [0] { queue.async { done.add("other") } }
@@ -305,7 +305,7 @@ import Testing
       await #expect(throws: LogError.self) { _ = try await append([1], to: log[key]) }
       await #expect(throws: LogError.self) { _ = try await log[key].head() }
     }
-    // Opened anew, they are where they were; and a directory with another one's name is not taken.
+    // After a reopening, the trees are in the same directories. A directory with another tree's name is refused.
     await log.close()
     let again = try FileLog(directory: directory.path)
     #expect(try await read(again[long]) == [[UInt8(keys.count - 4)]])
@@ -333,7 +333,7 @@ import Testing
     #expect(bytes.map { String(256 + Int($0), radix: 16).dropFirst() }.joined() == hash)
   }
 
-  @Test("what has never been written makes no directory")
+  @Test("a tree without entries has no directory")
   func unwritten() async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
@@ -342,20 +342,20 @@ import Testing
   }
 
   @Test(
-    "a disk that is full or fails is told so, nothing of it is acknowledged, and there is no need to start anew",
+    "a full or failing disk is reported, its entries are not acknowledged, and the store continues without a restart",
     arguments: [DiskFaults.Call.write, .sync, .truncate], [ENOSPC, EIO])
   func failingDisk(call: DiskFaults.Call, code: Int32) async throws {
     let directory = try TemporaryDirectory()
     let fails = Atomic(false)
     let faults = DiskFaults { failing, _ in
-      // A truncation is only asked for after another failure.
+      // The log truncates only after another failure.
       let isHit = failing == call || (call == .truncate && failing == .sync)
       return isHit && fails.load(ordering: .relaxed) ? code : nil
     }
     do {
       let log = try FileLog(directory: directory.path, options: FileLog.Options(), onTornTail: nil, faults: faults)
       var options = LogOptions.quick
-      // Under load an entry would be there twice.
+      // Under load, a repetition would store the entry twice.
       options.patience = .seconds(600)
       let store = try await ledger(log["tree"], options: options)
       try await store.send("before")
@@ -383,7 +383,7 @@ import Testing
     await again.shutdown()
   }
 
-  @Test("truncation removes files, and what is behind the position stays")
+  @Test("truncation removes files, and later entries stay")
   func truncation() async throws {
     let directory = try TemporaryDirectory()
     var options = FileLog.Options()
@@ -406,7 +406,7 @@ import Testing
     #expect(try await append([1], to: again) == 51)
   }
 
-  @Test("a snapshot that is damaged or cut is left aside, and the log is replayed")
+  @Test("a damaged or cut snapshot is ignored, and the log is replayed")
   func snapshots() async throws {
     let directory = try TemporaryDirectory()
     var options = LogOptions.quick
@@ -437,7 +437,7 @@ import Testing
     }
   }
 
-  @Test("a file that was being made when a machine died is set aside where nothing is in it, and is damaged otherwise")
+  @Test("a file whose creation a crash interrupted is set aside if it has no entry, and is damaged otherwise")
   func tornHeader() async throws {
     let next = "0000000000000006.log"
     for (content, isTorn) in [
@@ -459,7 +459,7 @@ import Testing
     }
   }
 
-  @Test("the beginning of a file that was made is known to be there before it has an entry")
+  @Test("a new file's header is marked as written before the file has an entry")
   func headerIsMarked() async throws {
     let directory = try TemporaryDirectory()
     let fails = Atomic(false)
@@ -480,14 +480,14 @@ import Testing
     await #expect(throws: LogError.self) { try await again.head() }
   }
 
-  @Test("where nothing waits for the disk, what a machine that dies leaves is opened, and set aside")
+  @Test("without syncs, the files left by a crash of the machine are opened, and a torn tail is set aside")
   func withoutSync() async throws {
     let directory = try TemporaryDirectory()
     _ = try await written(directory)
     let whole = try contents(of: directory)[segment]!
     var options = FileLog.Options()
     options.syncs = false
-    // The mark and the snapshot are of more than is there, and what is there is cut and has a hole.
+    // The mark and the snapshot cover more than is stored, and the stored part is cut and has a hole.
     try await FileLog(directory: directory.path)["tree"].snapshots?.save(LogSnapshot(position: 5, bytes: [1]))
     var left = Array(whole.dropLast(30))
     let hole = left.count - 60
@@ -502,13 +502,13 @@ import Testing
     #expect(tails.withLock { $0.count } == 1)
     #expect(try await log.snapshots?.newest() == nil)
     await owner.close()
-    // It was reported, and is settled, for who opens it with more care, too.
+    // The loss was reported and settled, for stricter options, too.
     let careful = try FileLog(directory: directory.path)
     #expect(try await careful["tree"].head() == head)
     #expect(try await append([1], to: careful["tree"]) == head + 1)
   }
 
-  @Test("where nothing waits for the disk, a file that is missing at the end is reported", arguments: [true, false])
+  @Test("without syncs, a missing last file is reported", arguments: [true, false])
   func missingWithoutSync(isLast: Bool) async throws {
     let directory = try TemporaryDirectory()
     _ = try await written(directory, segmentBytes: 60)
@@ -528,7 +528,7 @@ import Testing
     #expect(try await careful.head() < 5)
   }
 
-  @Test("a directory within others that are not there is made, however it is written")
+  @Test("a directory is created with its parents, however its path is written")
   func directories() async throws {
     let directory = try TemporaryDirectory()
     for name in ["a/b/c", "a/d//e/", "a/b/c/"] {
@@ -539,7 +539,7 @@ import Testing
     #expect(throws: LogError.self) { try FileLog(directory: directory.path + "/a/b/c/lock/x") }
   }
 
-  @Test("closing waits for a snapshot that is being saved")
+  @Test("closing waits for a snapshot in progress")
   func closeWhileSaving() async throws {
     let directory = try TemporaryDirectory()
     for position in 1...20 as ClosedRange<UInt64> {
@@ -553,13 +553,13 @@ import Testing
       let file = path(directory, "snapshot")
       let left = try? bytes(file)
       let isSaved = (try? await saving.value) != nil
-      // What is there when it is closed is all that there will be.
+      // The file does not change after the log is closed.
       #expect((try? bytes(file)) == left)
       if isSaved { #expect(left.flatMap(SnapshotFile.decode)?.snapshot == snapshot) }
     }
   }
 
-  @Test("closing is waited for by all who ask for it, and tells those who read")
+  @Test("all callers of `close` wait for the end, and readers get an error")
   func close() async throws {
     let directory = try TemporaryDirectory()
     for _ in 0..<20 {
@@ -572,7 +572,7 @@ import Testing
       await withTaskGroup { tasks in
         for _ in 0..<3 { tasks.addTask { await log.close() } }
         await tasks.next()
-        // The directory is free as soon as one of them has returned.
+        // The directory is free as soon as one of the calls has returned.
         #expect(throws: Never.self) { try FileLog(directory: directory.path) }
       }
       await #expect(throws: LogError.self) { try await reading.value }

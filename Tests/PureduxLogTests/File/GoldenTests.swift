@@ -6,7 +6,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// Files that released versions have written are opened by this one (Docs/Formats.md).
+/// Opens files that released versions have written (Docs/Formats.md).
 @Suite(.timeLimit(.minutes(15))) struct GoldenTests {
   /// One directory for each version of the formats, as `write` has left it.
   private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
@@ -16,7 +16,7 @@ import Testing
     ledger.entries.reduce(0) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }
   }
 
-  /// A log whose files are as small as they can be.
+  /// A log with the smallest possible files.
   private static func smallLog(_ directory: String, segmentBytes: Int? = nil) throws -> FileLog {
     var small = FileLog.Options()
     small.preallocatedBytes = 0
@@ -24,7 +24,7 @@ import Testing
     return try FileLog(directory: directory, options: small)
   }
 
-  /// Gives a body the path of a copy of the files of an earlier version.
+  /// Calls the body with the path of a copy of an earlier version's files.
   private static func withGolden(_ version: String, _ body: (_ path: String) async throws -> Void) async throws {
     let copy = try TemporaryDirectory()
     let path = copy.path + "/golden"
@@ -32,7 +32,7 @@ import Testing
     try await body(path)
   }
 
-  /// Rules, a decision, a seal, and a snapshot of all that.
+  /// Writes rules, a decision, a seal, and a snapshot of all these.
   private static func writeSealed(to directory: String) async throws {
     let log = try smallLog(directory, segmentBytes: 1)
     let tree = log["sealed"]
@@ -54,7 +54,7 @@ import Testing
     await log.close()
   }
 
-  @Test("a log with rules and a seal, as an earlier version has left it, is read")
+  @Test("an earlier version's log with rules and a seal is read")
   func readSealed() async throws {
     try await Self.withGolden("2") { path in
       let log = try FileLog(directory: path)
@@ -73,8 +73,7 @@ import Testing
     }
   }
 
-  /// A file of logs, one of them truncated, and what became of it where it was imported: with an epoch, and a snapshot
-  /// of that.
+  /// Writes an archive of logs, one of them truncated, and the imported logs: with an epoch, and a snapshot of that.
   private static func writeExported(to directory: String) async throws {
     let source = MemoryLogs()
     for key in ["truncated", "whole"] { try await CopyTests.fill(source[key], truncates: key == "truncated") }
@@ -90,7 +89,7 @@ import Testing
     await log.close()
   }
 
-  @Test("a file of logs, as an earlier version has left it, is imported, and leads to the state that it led to")
+  @Test("an earlier version's archive is imported, and leads to the same state")
   func readExported() async throws {
     try await Self.withGolden("3") { path in
       let (log, imported) = (try FileLog(directory: path + "/log"), MemoryLogs())
@@ -122,7 +121,7 @@ import Testing
     return snapshot.fold
   }
 
-  /// An entry, and the summary of it.
+  /// Writes an entry and its summary.
   private static func writeSummarized(to directory: String) async throws {
     let log = try smallLog(directory)
     let store = try await LedgerStore(
@@ -134,7 +133,7 @@ import Testing
     await log.close()
   }
 
-  @Test("a summary, as an earlier version has left it, is listed")
+  @Test("an earlier version's summary is listed")
   func readSummarized() async throws {
     try await Self.withGolden("4") { path in
       let log = try FileLog(directory: path)
@@ -148,14 +147,14 @@ import Testing
 
   private static let longKey = "boards/" + String(repeating: "caf\u{E9}", count: 50)
 
-  /// Trees whose keys are as long as the name of a directory, and longer.
+  /// Writes trees whose keys are exactly as long as a directory's name can be, and longer.
   private static func writeLong(to directory: String) async throws {
     let log = try smallLog(directory)
     for key in [longKey, String(repeating: "k", count: 254)] { _ = try await log[key].append([1]) }
     await log.close()
   }
 
-  @Test("a tree whose key is too long for a file's name, as an earlier version has left it, is listed and read")
+  @Test("an earlier version's tree with a key too long for a file's name is listed and read")
   func readLong() async throws {
     try await Self.withGolden("5") { path in
       let log = try FileLog(directory: path)
@@ -165,7 +164,7 @@ import Testing
     }
   }
 
-  /// Entries of a program without rules, a snapshot, and a file of entries that is not the last.
+  /// Writes entries of a program without rules, a snapshot, and two segments.
   private static func write(to directory: String) async throws {
     let log = try smallLog(directory, segmentBytes: 1)
     let tree = log["caf\u{E9}/1"]
@@ -188,7 +187,7 @@ import Testing
     await log.close()
   }
 
-  @Test("what earlier versions have written is read, to the last byte", arguments: ["1"])
+  @Test("earlier versions' files are read to the last byte", arguments: ["1"])
   func read(version: String) async throws {
     try await Self.withGolden(version) { path in
       let log = try FileLog(directory: path)
@@ -203,7 +202,7 @@ import Testing
         #expect(await store.statistics.log?.skipped == 1)
         await store.shutdown()
       }
-      // It goes on from there.
+      // A store continues from there.
       let store = try await ledger(tree, options: .once, fingerprint: Self.fingerprint)
       try await store.send("f")
       #expect(await store.state.entries == ["a", "b", "c", "d", "e", "f"])
@@ -212,7 +211,7 @@ import Testing
     }
   }
 
-  @Test("this version writes what is kept as its own, but for what is at random", arguments: ["1", "2", "3", "4", "5"])
+  @Test("this version writes its own golden files, except for random numbers", arguments: ["1", "2", "3", "4", "5"])
   func written(version: String) async throws {
     let directory = try TemporaryDirectory()
     switch version {
@@ -238,7 +237,7 @@ import Testing
     }
   }
 
-  @Test("a snapshot's file of a newer version is not taken for none")
+  @Test("a newer version's snapshot file does not count as missing")
   func newerSnapshot() async throws {
     try await Self.withGolden("1") { path in
       let file = URL(fileURLWithPath: path + "/=caf%c3%a9%2f1/snapshot")

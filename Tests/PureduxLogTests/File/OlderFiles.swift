@@ -1,7 +1,7 @@
 import Foundation
 
-/// A directory as the version before identities wrote it: the log "tree" of nine entries, "0" to "8", of which those
-/// up to the sixth have been truncated behind a snapshot.
+/// A directory as the version before identities wrote it: the log "tree" of nine entries, "0" to "8". The entries up to
+/// the sixth have been truncated behind a snapshot.
 enum OlderFiles {
   static let entries = (0...8).map { "\($0)" }
 
@@ -23,7 +23,7 @@ enum OlderFiles {
     """,
   ]
 
-  /// Writes them as the directory of a tree, by its name.
+  /// Writes the files to the directory of a tree.
   static func write(to path: String, without: [String] = []) throws {
     try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     for (name, text) in files where !without.contains(name) {

@@ -7,16 +7,16 @@ import Testing
 
 @testable import PureduxLog
 
-/// What a log does whose files were closed for those of others.
+/// The behavior of a log whose files were closed to open others.
 @Suite(.timeLimit(.minutes(15))) struct OpenFilesTests {
-  /// A log that has the files of one tree open.
+  /// A log that keeps the files of only one tree open.
   func open(_ directory: TemporaryDirectory, faults: DiskFaults? = nil) throws -> FileLog {
     var options = FileLog.Options()
     options.openFiles = 2
     return try FileLog(directory: directory.path, options: options, onTornTail: nil, faults: faults)
   }
 
-  @Test("trees are written to in turn, whose files are never open at the same time")
+  @Test("trees whose files are never open at once are written to in turn")
   func inTurn() async throws {
     let directory = try TemporaryDirectory()
     let log = try open(directory)
@@ -35,7 +35,7 @@ import Testing
 
   enum Change: CaseIterable, Sendable { case replaced, shortened, acknowledged, exchanged, removed, lockRemoved }
 
-  @Test("files that somebody has changed while they were closed are not written to", arguments: Change.allCases)
+  @Test("files that were changed while they were closed are not written to", arguments: Change.allCases)
   func changed(change: Change) async throws {
     let directory = try TemporaryDirectory()
     let log = try open(directory)
@@ -66,7 +66,7 @@ import Testing
     await log.close()
   }
 
-  @Test("what could not be taken back is, when the files are opened again")
+  @Test("an entry that could not be withdrawn is withdrawn when the files are opened again")
   func remains() async throws {
     let directory = try TemporaryDirectory()
     let fails = Flag()
@@ -87,7 +87,7 @@ import Testing
 
   // MARK: Opening that waits
 
-  @Test("who opens a log that is open elsewhere waits until that lets go")
+  @Test("opening a log that is open elsewhere waits until it is released")
   func waits() async throws {
     let directory = try TemporaryDirectory()
     let clock = ManualClock()
@@ -102,12 +102,12 @@ import Testing
     let second = try await opening.value
     #expect(try await second["tree"].head() == 1)
     await second.close()
-    // Nobody has it: at once.
+    // No other log has the directory open, so this does not wait.
     let third = try await FileLog(directory: directory.path, waitingFor: .seconds(10), clock: clock)
     await third.close()
   }
 
-  @Test("it waits no longer than it was told, and not when it is cancelled")
+  @Test("it waits no longer than its limit, and ends when it is cancelled")
   func waitsNoLonger() async throws {
     let directory = try TemporaryDirectory()
     let clock = ManualClock()

@@ -9,7 +9,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// Whose files a log takes, and that it acknowledges nothing where nobody will look for it.
+/// A log accepts only its own files, and acknowledges nothing in files that it will not find again.
 @Suite(.timeLimit(.minutes(15))) struct OwnFilesTests {
   func append(_ entry: [UInt8], to log: any OrderedLog) async throws -> UInt64 {
     try await withCheckedThrowingContinuation { continuation in
@@ -21,7 +21,7 @@ import Testing
 
   func bytes(_ path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path))) }
 
-  /// A log whose directory a test changes while an entry is on its way to the disk.
+  /// A log whose directory a test changes while an entry is being synced.
   func changing(
     _ directory: String, options: FileLog.Options = FileLog.Options(), _ change: @escaping @Sendable () throws -> Void
   ) throws -> (FileLog, Flag) {
@@ -35,7 +35,8 @@ import Testing
     return (try FileLog(directory: directory, options: options, onTornTail: nil, faults: faults), flag)
   }
 
-  /// What something throws. Of any type: who catches some cases of a typed error crashes the compiler (6.3).
+  /// Returns the error that the body throws. It is caught untyped: catching some cases of a typed error crashes the
+  /// compiler (6.3).
   func failure(of body: () async throws -> Void) async -> LogError? {
     do {
       try await body()
@@ -46,7 +47,7 @@ import Testing
     }
   }
 
-  /// Does something that has to be `.damaged`, and returns what that says.
+  /// Expects `.damaged` and returns its text.
   func damage(of body: () async throws -> Void) async -> String {
     let failure = await failure(of: body)
     if case .damaged(_, let text) = failure { return text }
@@ -54,9 +55,9 @@ import Testing
     return ""
   }
 
-  // MARK: Whose files
+  // MARK: Ownership of files
 
-  @Test("what an older version wrote is read, its snapshot too, and belongs to the tree from then on")
+  @Test("an older version's files and snapshot are read, and belong to the tree from then on")
   func older() async throws {
     let directory = try TemporaryDirectory()
     try OlderFiles.write(to: directory.path + "/=tree")
@@ -70,7 +71,7 @@ import Testing
     }
   }
 
-  @Test("what an older version writes again, after this one has, is read")
+  @Test("entries that an older version writes after this one are read")
   func olderAgain() async throws {
     let directory = try TemporaryDirectory()
     try OlderFiles.write(to: directory.path + "/=tree")
@@ -100,7 +101,7 @@ import Testing
   func olderWithoutRoom() async throws {
     let directory = try TemporaryDirectory()
     try OlderFiles.write(to: directory.path + "/=tree")
-    // In the way of the file by which `tree` is made.
+    // This directory blocks the file from which `tree` is made.
     try FileManager.default.createDirectory(
       atPath: directory.path + "/=tree/" + FileNames.newIdentity, withIntermediateDirectories: false)
     let log = try FileLog(directory: directory.path)
@@ -111,7 +112,7 @@ import Testing
     await log.close()
   }
 
-  @Test("an older log without its snapshot is damaged where it was truncated, as it ever was")
+  @Test("an older truncated log without its snapshot is damaged, as in older versions")
   func olderWithoutSnapshot() async throws {
     let directory = try TemporaryDirectory()
     try OlderFiles.write(to: directory.path + "/=tree", without: ["snapshot"])
@@ -121,7 +122,7 @@ import Testing
     await log.close()
   }
 
-  @Test("where an older version closed a log in the middle of a new file, it is opened")
+  @Test("a log that an older version closed during the creation of a file is opened")
   func olderHeader() async throws {
     for count in [0, 5, 16] {
       let directory = try TemporaryDirectory()
@@ -136,7 +137,7 @@ import Testing
     }
   }
 
-  @Test("two directories that were exchanged are refused, and it is said which is which")
+  @Test("two exchanged directories are refused, and the error names both")
   func exchanged() async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
@@ -198,7 +199,7 @@ import Testing
     await again.close()
   }
 
-  @Test("a snapshot of another tree is refused, and left aside where that is asked for")
+  @Test("another tree's snapshot is refused, or ignored on request")
   func foreignSnapshot() async throws {
     let directory = try TemporaryDirectory()
     var options = LogOptions.quick
@@ -219,16 +220,16 @@ import Testing
     #expect(await store.state.entries == ["x"])
     await store.shutdown()
     #expect(await (try ledger(log["x"])).state.entries == ["x"])
-    // One that comes while a store is open is replaced by the next.
+    // A foreign snapshot that appears while a store is open is replaced by the next one.
     try Data(bytes(y)).write(to: URL(fileURLWithPath: x))
     try await log["x"].snapshots?.save(LogSnapshot(position: 1, bytes: [1]))
     #expect(try await log["x"].snapshots?.newest()?.bytes == [1])
     await log.close()
   }
 
-  // MARK: Who is told
+  // MARK: Notification of readers
 
-  /// Runs jobs on a queue, and has something done by whoever brings one.
+  /// Runs jobs on a queue, and calls a closure on the thread that enqueues the next job.
   final class AttentiveExecutor: TaskExecutor {
     let queue = DispatchQueue(label: "attentive")
     let onJob = LockedValue<(@Sendable () -> Void)?>(nil)
@@ -240,7 +241,7 @@ import Testing
     }
   }
 
-  @Test("who reads a tree whose files are lost is told when its files are let go of, and not while they are locked")
+  @Test("readers of a tree whose files are lost are told when its files are released, and not under the lock")
   func toldOutsideOfLock() async throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/log"
@@ -254,7 +255,7 @@ import Testing
       for try await records in tree.records(after: 0) { read.add(records) }
     }
     await read.untilCount(1)
-    // Until it waits for more.
+    // Waits until the reader waits for more.
     executor.queue.sync {}
     let looked = Latch()
     executor.onJob.withLock {
@@ -273,12 +274,12 @@ import Testing
     await log.close()
   }
 
-  // MARK: Where the files are
+  // MARK: Moved files
 
   enum Change: CaseIterable, Sendable { case treeMoved, treeRemoved, fileReplaced, logMoved, logRemoved, lockRemoved }
 
   @Test(
-    "what is appended where a directory was moved, or a file removed, is not acknowledged, and the store stops",
+    "an append to a moved directory or removed file is not acknowledged, and the store stops",
     arguments: Change.allCases)
   func notInPlace(change: Change) async throws {
     let directory = try TemporaryDirectory()
@@ -290,7 +291,7 @@ import Testing
       case .treeMoved: try files.moveItem(atPath: tree, toPath: directory.path + "/moved")
       case .treeRemoved: try files.removeItem(atPath: tree)
       case .fileReplaced:
-        // As an editor saves it.
+        // An editor replaces a file like this.
         let file = URL(fileURLWithPath: segment)
         try Data(contentsOf: file).write(to: file, options: .atomic)
       case .logMoved: try files.moveItem(atPath: path, toPath: directory.path + "/moved")
@@ -316,12 +317,12 @@ import Testing
     }
     #expect(text.contains("while it was open") && text.contains("acknowledged"))
     #expect(told.all.map(\.description) == ["A store stops following its log: \(text)"])
-    // What was moved has what was acknowledged, and nothing else. What is there is not written to any more.
+    // The moved files have exactly the acknowledged entries. The files at the old place are no longer written to.
     let kept = ["moved", "moved/=tree", "log/=tree"].map { "\(directory.path)/\($0)/0000000000000001.log" }
       .filter(FileManager.default.fileExists(atPath:))
     #expect(kept.count == (change == .treeRemoved || change == .logRemoved ? 0 : 1))
     await store.shutdown()
-    // It is not begun anew beside that by who asks again, either.
+    // Another attempt does not create the log again there, either.
     if change != .fileReplaced {
       _ = await damage { _ = try await append([1], to: log["tree"]) }
       _ = await damage { _ = try await ledger(log["tree"], options: options) }
@@ -342,7 +343,7 @@ import Testing
   }
 
   @Test(
-    "a directory that is put back is taken again, and one that is put in its place is not", arguments: [true, false])
+    "a directory that is put back is accepted, and a substitute is not", arguments: [true, false])
   func putBack(isOwn: Bool) async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path + "/log")
@@ -361,12 +362,12 @@ import Testing
       try move(directory.path + "/other/=tree", to: tree)
       _ = await damage { _ = try await append([3], to: log["tree"]) }
     }
-    // Who had it before has lost it for good.
+    // The earlier log object has lost the tree permanently.
     _ = await damage { _ = try await append([4], to: lost) }
     await log.close()
   }
 
-  @Test("what else changes files finds out, too, that they were moved, and changes none in their place")
+  @Test("all other changes of files also detect that they were moved, and change no substitutes")
   func otherChanges() async throws {
     let directory = try TemporaryDirectory()
     var options = FileLog.Options()
@@ -375,7 +376,7 @@ import Testing
       let log = try FileLog(directory: directory.path + "/\(change)", options: options)
       let tree = directory.path + "/\(change)/=tree"
       let held = log["tree"]
-      // More than is kept in memory for who reads.
+      // More entries than the log keeps in memory for readers.
       for number in 1...4 as ClosedRange<UInt8> {
         _ = try await append([UInt8](repeating: number, count: 200 << 10), to: held)
       }
@@ -396,7 +397,7 @@ import Testing
     }
   }
 
-  @Test("where somebody removed the lock, another process does not write to a tree that is open in the first one")
+  @Test("if the lock file was removed, another process does not write to a tree that is open in the first one")
   func withoutLock() async throws {
     let directory = try TemporaryDirectory()
     let first = try FileLog(directory: directory.path)
@@ -414,7 +415,7 @@ import Testing
     await second.close()
   }
 
-  @Test("a tree that is asked for while the last one who had it lets it go is not in use")
+  @Test("a tree that is requested while its last user releases it is not in use")
   func reopened() async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
@@ -450,7 +451,7 @@ import Testing
         _ = try await append([1], to: tree)
         try await tree.snapshots?.save(LogSnapshot(position: 1, bytes: [1]))
       }
-      // The links of the descriptors say what is open: those of other tests lead elsewhere.
+      // The links of the descriptors name the open files; those of other tests lead elsewhere.
       let files = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap {
         try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")
       }
@@ -502,7 +503,7 @@ import Testing
         #expect(text.contains("=caf%c3%a9, =cafe%cc%81"))
       }
       #expect(try await log["other"].head() == 0)
-      // One of them is moved away meanwhile.
+      // Moves one of the two directories away while the log is open.
       try move(name, to: directory.path + "/away")
       #expect(try await log["cafe\u{301}"].head() == 9)
       await log.close()

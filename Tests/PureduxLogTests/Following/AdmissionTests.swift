@@ -5,7 +5,7 @@ import PureduxLogTesting
 import PureduxTestSupport
 import Testing
 
-/// Middleware that decides before the log: G11 and G13.
+/// Middleware that decides before the log (G11, G13).
 @Suite(.timeLimit(.minutes(15))) struct AdmissionTests {
   private func refusing(_ refused: String, told: Record<String> = Record()) -> Middleware<Ledger, String> {
     .admission { action, context, next in
@@ -15,7 +15,7 @@ import Testing
     }
   }
 
-  @Test("where there is no log, it is middleware in its place", arguments: [false, true])
+  @Test("without a log, it is ordinary middleware at its place", arguments: [false, true])
   func withoutLog(isNested: Bool) async throws {
     let order = Record<String>()
     func telling(_ name: String) -> @Sendable (String, MiddlewareContext<Ledger, String>, (String) -> Void) -> Void {
@@ -38,7 +38,7 @@ import Testing
   }
 
   @Test(
-    "what it refuses is not stored, and makes no tree; what it admits is not asked about again",
+    "a refused action is not stored, and makes no tree; an admitted action is decided once",
     arguments: [false, true])
   func notStored(isNested: Bool) async throws {
     let directory = try TemporaryDirectory()
@@ -63,7 +63,7 @@ import Testing
     #expect(try await log["auctions/1"].head() == 0)
     let second = try await open()
     try await second.send("yes")
-    // Before the others, which decide at the commit.
+    // Admission comes before the other middleware, which decides at the commit.
     #expect(await second.state.entries == ["yes!"])
     #expect(told.all.filter { $0 != "no" } == ["yes"])
     #expect(try files().count == 1)
@@ -80,7 +80,7 @@ import Testing
     let log = GatedLog()
     await log.open()
     let asked = Record<String>()
-    // From rules 2 on there is no "old".
+    // From rules 2 on, "old" is refused.
     let guarding = Middleware<Ledger, String>.guarding(atAdmission: true) { action, ledger in
       asked.add(action)
       if action == "old", LogRules.current >= 2 { return "Nothing old." }
@@ -95,7 +95,7 @@ import Testing
     await #expect(throws: StoreError.rejected(reason: "There is one.")) { try await store.send("old") }
     #expect(try await log.head() == 1)
     #expect(asked.all.count == 3)
-    // Of two at the same time the commit refuses one.
+    // The commit refuses one of two simultaneous actions.
     await log.hold()
     let sends = (0..<2).map { _ in Task { try await store.send("new") } }
     while await store.statistics.log?.pendingActions != 2 { await Task.yield() }
@@ -106,7 +106,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("a guard at admission is asked once where there is no log, and in a child store", arguments: [false, true])
+  @Test("a guard at admission is called once without a log, and in a child store", arguments: [false, true])
   func guardingOnce(isChild: Bool) async throws {
     let asked = Record<String>()
     let guarding = Middleware<Ledger, String>.guarding(atAdmission: true) { action, _ in
@@ -130,7 +130,7 @@ import Testing
     let log = MemoryLog()
     let (here, there) = (Record<String>(), Record<String>())
     let first = try await ledger(log, options: .once, middleware: [refusing("no", told: here)])
-    // Rules that differ do not matter to what others have admitted.
+    // Admission that differs between replicas does not affect actions that others have admitted.
     let second = try await ledger(log, options: .once, middleware: [refusing("yes", told: there)])
     try await first.send("yes")
     #expect(await second.state { $0.entries.count == 1 }.entries == ["yes"])
@@ -142,7 +142,7 @@ import Testing
     #expect(try await log.head() == 2)
   }
 
-  @Test("it replaces, submits several, and stops, on what is committed by then")
+  @Test("it replaces, multiplies and stops actions, based on the state committed so far")
   func passing() async throws {
     let log = GatedLog()
     await log.open()
@@ -163,7 +163,7 @@ import Testing
           seen.add([before, context.state.entries.count])
           #expect(!context.isCommitted && !context.isReplay && context.store == .root)
         },
-        // At the commit.
+        // This middleware runs at the commit.
         Middleware { action, context, next in
           #expect(!seen.all.isEmpty)
           if action == "last" && context.state.entries.contains("last") { return context.reject("There is one.") }
@@ -174,7 +174,7 @@ import Testing
     #expect(try await store.send("both") { $0.entries } == ["another", "one", "two"])
     await #expect(throws: StoreError.rejected(reason: nil)) { try await store.send("nothing") }
     #expect(seen.all == [[0, 0], [1, 1], [3, 3]])
-    // Two at the same time are both admitted; the rule that holds is that of the commit.
+    // Both of two simultaneous actions are admitted; the rule at the commit decides.
     await log.hold()
     let sends = (0..<2).map { _ in Task { try await store.send("last") } }
     while await store.statistics.log?.pendingActions != 2 { await Task.yield() }
@@ -186,7 +186,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("it is asked behind the middleware of children, also of those below them, and of parts")
+  @Test("it runs after the middleware of children, of nested children, and of parts")
   func children() async throws {
     let told = Record<String>()
     let store = try await ledger(MemoryLog(), options: .once, middleware: [refusing("no.", told: told)])
@@ -208,7 +208,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("what effects dispatch and send passes it, and so does what it dispatches itself, later")
+  @Test("actions of effects pass it, and so do its own actions, later")
   func effects() async throws {
     let told = Record<String>()
     let errors = Record<StoreError>()
@@ -235,7 +235,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("it is given a child's last action, and what a history records has passed it")
+  @Test("it receives a child's last action, and a history records only admitted actions")
   func ends() async throws {
     let log = MemoryLog()
     let history = History<Ledger, String>(limit: 10)

@@ -5,9 +5,9 @@ import Testing
 
 @testable import PureduxLog
 
-/// That each piece of advice that is printed, when a store stops or a decision is refused, leads to a store that goes on.
+/// Each printed piece of advice, when a store stops or a decision is refused, leads to a store that continues.
 @Suite(.timeLimit(.minutes(15))) struct AdviceTests {
-  /// A program: what it knows, and what it makes of an action.
+  /// A program: its versions, and its reducer.
   struct Program: Sendable {
     var schema: UInt32 = 1
     var rules: UInt32 = 0
@@ -52,15 +52,15 @@ import Testing
     }
   }
 
-  /// One piece of advice: how the log came to where it is, the program that stops, what it prints, and what is done.
+  /// One piece of advice: the history of the log, the program that stops, its printed text, and the remedy.
   struct Advice: Sendable, CustomTestStringConvertible {
     var name: String
     var fill: @Sendable (any OrderedLog) async throws -> Void
     var program = Program()
     var ignoresSnapshots = false
-    /// What is printed, beside the position of an entry that is to be skipped.
+    /// The printed text, apart from the position of an entry to be skipped.
     var text: String
-    /// Follows the advice, and returns the store that goes on.
+    /// Follows the advice, and returns the store that continues.
     var follow: @Sendable (any OrderedLog, _ skipped: UInt64?) async throws -> LedgerStore
     var entries: [String]
 
@@ -180,7 +180,7 @@ import Testing
       }, text: "decide that the writer's entry is skipped", follow: skip, entries: ["a"]),
   ]
 
-  @Test("the advice of a report leads to a store that goes on", arguments: all)
+  @Test("the advice in a report leads to a store that continues", arguments: all)
   func report(advice: Advice) async throws {
     let log = MemoryLogs()["tree"]
     try await advice.fill(log)
@@ -198,7 +198,7 @@ import Testing
     #expect(try await log.verifyEntries().problems == [])
   }
 
-  @Test("the advice of what is found in a log leads to one that is right")
+  @Test("the advice for each problem of a log leads to a correct log")
   func found() async throws {
     for ignores in [false, true] {
       let log = MemoryLogs()["tree"]
@@ -215,7 +215,7 @@ import Testing
     }
   }
 
-  @Test("a decision on one side of a seal in a snapshot is refused, and the ways that are named work")
+  @Test("a decision on one side of a seal in a snapshot is refused, and the named alternatives work")
   func straddled() async throws {
     for goesBack in [false, true] {
       let log = MemoryLogs()["tree"]

@@ -4,7 +4,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// What a program does with a past that its reducer, or its middleware, would make another one of (G11).
+/// A program whose changed reducer or middleware would give the past another result (G11).
 @Suite(.timeLimit(.minutes(15))) struct ChangedRulesTests {
   /// The hash is the same in every process.
   private static let fingerprint: @Sendable (Ledger) -> UInt64 = { ledger in
@@ -32,7 +32,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("a guard that was tightened stops the next version where it would refuse what was acknowledged")
+  @Test("a tightened guard stops the next version at an acknowledged action that it would refuse")
   func tightened() async throws {
     let log = MemoryLog()
     try await Self.bid(in: log)
@@ -46,13 +46,13 @@ import Testing
     let hashes = LogReport.Fingerprints(here: max(1, none), there: first)
     #expect(told.withLock { $0 } == [.diverged(key: nil, position: 1, entry: 2, states: hashes)])
     #expect(try await log.newest() == nil)
-    // The one of before goes on; and so does the new one, if that is what is wanted.
+    // The version before continues. So does the new one, if its operator chooses that.
     #expect(try await Self.open(log).state.entries == ["1", "2", "3", "11", "12"])
     options.fingerprintVersion = 2
     #expect(try await Self.open(log, options, atLeast: 10).state.entries == ["11"])
   }
 
-  @Test("a reducer that was changed stops the next version at the first state that is another one")
+  @Test("a changed reducer stops the next version at the first different state")
   func changed() async throws {
     let log = MemoryLog()
     try await Self.bid(in: log)
@@ -66,7 +66,7 @@ import Testing
     #expect(try await Self.open(log).state.entries.count == 5)
   }
 
-  @Test("from a snapshot on the new reducer goes on, as nothing before it is reduced anew")
+  @Test("after a snapshot the new reducer continues, because earlier entries are not reduced again")
   func behindSnapshot() async throws {
     let log = MemoryLog()
     try await Self.bid(in: log)
@@ -77,11 +77,11 @@ import Testing
     try await store.send("13")
     await store.shutdown()
     #expect(try await Self.open(log, suffix: "!").state.entries.last == "13!")
-    // The version before does not take what the new one wrote for its own.
+    // The version before does not accept the new version's writes as its own.
     await #expect(throws: StoreError.stopped(.diverged(position: 7))) { try await Self.open(log) }
   }
 
-  @Test("out of a divergence leads a replay without snapshots, with a raised number, and not without that")
+  @Test("a divergence is resolved by a replay without snapshots under a raised number, and not without that")
   func walkedOut() async throws {
     let log = MemoryLog()
     let store = try await Self.open(log, suffix: "?")
@@ -110,7 +110,7 @@ import Testing
     for _ in 0..<3 { await (try Self.open(log)).shutdown() }
     #expect(try await log.head() == 2)
     await #expect(throws: StoreError.stopped(.diverged(position: 1))) { try await Self.open(log, suffix: "!") }
-    // Nobody is there to say what state the last one has led to, where its process dies.
+    // If the process dies, no entry attests the state after the last one.
     let mortal = MortalLog(log)
     let dying = try await Self.open(mortal)
     try await dying.send("2")
@@ -118,7 +118,7 @@ import Testing
     #expect(try await log.head() == 3)
   }
 
-  @Test("what is under way when a store ends is compared, too", arguments: [1, 2, 3])
+  @Test("actions on their way when a store ends are compared, too", arguments: [1, 2, 3])
   func attestedUnderWay(count: Int) async throws {
     let log = MemoryLog()
     let store = try await Self.open(log)
@@ -134,7 +134,7 @@ import Testing
     #expect(try await Self.open(log).state.entries == (1...count).map(String.init))
   }
 
-  @Test("states between an entry and the decision that it is skipped are not compared, as they had been applied")
+  @Test("states between an entry and the decision to skip it are not compared")
   func skippedBetween() async throws {
     let log = MemoryLog()
     try await Self.bid(in: log)
@@ -147,7 +147,7 @@ import Testing
     await #expect(throws: StoreError.stopped(.diverged(position: 1))) { try await Self.open(log, suffix: "!") }
   }
 
-  @Test("what was written without the number of a function is compared only between those that run at the same time")
+  @Test("hashes without a function's number are compared only between replicas that run at the same time")
   func older() async throws {
     let log = MemoryLog()
     var seen = LogEntry.Mark()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// Two processes that write under one number, as of a machine that was copied while it ran (G11).
+/// Two processes that write under one number, as after a copy of a running machine (G11).
 @Suite(.timeLimit(.minutes(15))) struct CloneTests {
   private let told = Record<LogReport>()
 
@@ -28,7 +28,7 @@ import Testing
     return headers
   }
 
-  @Test("one that has nothing on its way takes another number, and loses nothing", arguments: LogPlace.allCases)
+  @Test("a process without pending entries takes another number, and loses nothing", arguments: LogPlace.allCases)
   func idle(place: LogPlace) async throws {
     try await place.withLog { log in
       let first = try await ledger(log, options: options)
@@ -37,7 +37,7 @@ import Testing
       #expect(await second.state { $0.entries.count == 1 }.entries == ["a"])
       try await second.send("b")
       #expect(await first.state { $0.entries.count == 2 }.entries == ["a", "b"])
-      // The number stays that of the one that wrote under it.
+      // The number stays with the process that first wrote under it.
       try await first.send("c")
       try await second.send("d")
       #expect(await first.state { $0.entries.count == 4 }.entries == ["a", "b", "c", "d"])
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  @Test("one whose entries are on their way stops at the other's, and does not know")
+  @Test("a process with pending entries stops at the other's, and their outcome is unknown")
   func underWay() async throws {
     let log = MemoryLog()
     let gate = GatedLog(log)
@@ -66,10 +66,10 @@ import Testing
     #expect(second.dispatch("d") == .stopped)
     #expect(await second.state.entries == [])
     #expect(told.all == [.cloned(key: nil, position: 1)])
-    // What it had on its way: the first one is a repetition, by its number, and the other one is not.
+    // Of its pending entries, the first counts as a repetition because of its number; the other does not.
     await gate.open()
     #expect(await first.state { $0.entries.count == 2 }.entries == ["a", "c"])
-    // The first one has not given what came under its number either, and has nothing on its way.
+    // The first process has not written the other's entry either, and has no pending entries.
     try await first.send("e")
     let again = try await ledger(log)
     try await again.send("f")
@@ -78,7 +78,7 @@ import Testing
     for store in [first, second, again] { await store.shutdown() }
   }
 
-  @Test("what a store's own entries bring back is its own, also repeated, early, and behind a decision")
+  @Test("a store recognizes its own entries, also if they are repeated, early, or after a decision")
   func own() async throws {
     let log = MemoryLog()
     let store = try await ledger(UnreliableLog(log, seed: 7), options: .quick)

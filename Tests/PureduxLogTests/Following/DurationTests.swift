@@ -4,8 +4,8 @@ import PureduxLogTesting
 import PureduxTestSupport
 import Testing
 
-/// Every duration that a user gives to `PureduxLog` and `PureduxLogTesting`, at its extremes: nothing traps, nor is
-/// anything done all the time.
+/// Every duration parameter of `PureduxLog` and `PureduxLogTesting` at its extremes: nothing traps, and nothing repeats
+/// without a pause.
 @Suite(.timeLimit(.minutes(15))) struct DurationTests {
   static let extremes: [Duration] = [
     Duration(attoseconds: .max), Duration(attoseconds: .min), .zero, .nanoseconds(-1),
@@ -25,7 +25,7 @@ import Testing
     let store = try await ledger(log, options: options)
     let sending = Task { try await store.send("sent") }
     if duration > .zero {
-      // It goes to the log again and again.
+      // The entry is given to the log repeatedly.
       await log.untilHeld(3)
       await log.open()
       try await sending.value
@@ -37,7 +37,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("how long what has not come back is waited for", arguments: extremes)
+  @Test("how long an entry without an acknowledgement is waited for", arguments: extremes)
   func patience(duration: Duration) async throws {
     let log = GatedLog()
     let store = try await ledger(log, options: options(\.patience, duration))
@@ -49,14 +49,14 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("after what time something is tried again", arguments: extremes)
+  @Test("the interval of retries", arguments: extremes)
   func retryInterval(duration: Duration) async throws {
     let clock = ManualClock()
     let log = GatedLog()
     let store = try await ledger(log, options: options(\.retryInterval, duration), clock: clock)
     let sending = Task { try await store.send("sent") }
     await log.untilHeld(1)
-    // Not over and over: the clock stands still.
+    // It is not repeated without a pause: the clock stands still.
     await clock.untilAsleep(1)
     clock.advance(by: duration)
     await log.open()
@@ -107,7 +107,7 @@ import Testing
     first.hold(store, effects: [])
     await store.settled()
     second.hold(store, effects: [])
-    // Not over and over: the clock stands still.
+    // It is not repeated without a pause: the clock stands still.
     await store.settled()
     #expect(await store.state.term == 1)
     #expect(await store.state.renewals == 0)
@@ -133,7 +133,7 @@ import Testing
     }
   }
 
-  /// Cannot be reached at first.
+  /// A log that is unavailable at first.
   private final class AwayLog: OrderedLog {
     private let memory = MemoryLog()
     private let failures = LockedValue(3)

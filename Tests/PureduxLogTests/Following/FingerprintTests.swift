@@ -6,9 +6,9 @@ import Testing
 
 @testable import PureduxLog
 
-/// Stores that find a changed past by the fingerprint of their states, or say that they have none (G11).
+/// Stores that detect a changed past by the fingerprint of their states, or report that they have none (G11).
 @Suite(.timeLimit(.minutes(15))) struct FingerprintTests {
-  /// A sum, and as much beside it as the test wants.
+  /// A sum, and additional contents to enlarge the state.
   struct Total: Codable, Sendable {
     var sum = 0
     var names: Set<String> = []
@@ -28,14 +28,14 @@ import Testing
     }
   }
 
-  /// How the process ends that wrote the log.
+  /// How the process that wrote the log ends.
   enum End: CaseIterable, Sendable {
     case shutdown
     case crash
   }
 
   @Test(
-    "a changed reducer does not make something else of what was acknowledged: the next start stops",
+    "a changed reducer does not change acknowledged results: the next start stops",
     arguments: End.allCases, [0, 10_000])
   func changed(end: End, rest: Int) async throws {
     let memory = MemoryLog()
@@ -45,23 +45,23 @@ import Testing
     switch end {
     case .shutdown: await store.shutdown()
     case .crash:
-      // The next entry says what the one before has led to.
+      // The next entry attests the state after the previous one.
       try await store.send(0)
       await log.kill(store)
     }
     await #expect(throws: StoreError.stopped(.diverged(position: 1))) {
       try await Self.open(memory, .encoded, factor: 10, rest: rest)
     }
-    // The program as it was goes on.
+    // The unchanged program continues.
     let again = try await Self.open(memory, .encoded, rest: rest)
     #expect(await again.state.sum == 5)
     await again.shutdown()
   }
 
-  /// A state of this test only: what is reported once is reported here.
+  /// A state type of this test only, because a report comes once per type.
   private struct Unchosen: Codable, Sendable { var sum = 0 }
 
-  @Test("without a choice that is reported, once for each type of state, with the line to write")
+  @Test("a missing choice is reported once for each type of state, with the line to write")
   func unchosen() async throws {
     let told = Record<LogReport>()
     var options = LogOptions.once
@@ -79,17 +79,17 @@ import Testing
     await store.shutdown()
     #expect(told.all == [.fingerprintMissing(key: nil, state: "Unchosen", isEncodable: true)])
     #expect(told.all[0].description.contains("`options: FollowingOptions(fingerprint: .encoded)`"))
-    // And what it says may happen, happens.
+    // The change that the report warns of goes undetected.
     let changed = try await open(factor: 10)
     #expect(await changed.state.sum == 50)
     await changed.shutdown()
     #expect(told.all.count == 1)
-    // It is never too late.
+    // A fingerprint can be chosen later.
     await (try open(factor: 10, .encoded)).shutdown()
     await #expect(throws: StoreError.self) { try await open(factor: 1, .encoded) }
   }
 
-  @Test("a state that no encoder is asked about is told of with the other line")
+  @Test("a state that is not encodable is reported with the other line")
   func notEncodable() {
     let report = LogReport.fingerprintMissing(key: "boards/17", state: "Board", isEncodable: false)
     #expect(report.description.contains("FollowingOptions(fingerprint: .hashed { … })"))
@@ -115,7 +115,8 @@ import Testing
     await #expect(throws: StoreError.self) { try await Self.open(log, .encoded, factor: 2) }
   }
 
-  @Test("a replica with another reducer stops beside the others, also if the state is large", arguments: [0, 10_000])
+  @Test(
+    "a replica with another reducer stops while the others run, also if the state is large", arguments: [0, 10_000])
   func besideEachOther(rest: Int) async throws {
     let log = MemoryLog()
     let first = try await Self.open(log, .encoded, rest: rest)
@@ -160,7 +161,7 @@ import Testing
     await changed.shutdown()
   }
 
-  /// Counts how often it is encoded.
+  /// Counts its encodings.
   private struct Counting: Codable, Sendable {
     static let count = Atomic<Int>(0)
     var sum = 0
@@ -194,7 +195,7 @@ import Testing
     }
     let store = try await open()
     for number in 0..<1024 { try await store.send(number) }
-    // At first, with every 128th action or as it is a power of two, and at the end.
+    // The first state, every 128th and each power of two, and the last.
     #expect(Counting.count.load(ordering: .relaxed) <= 1 + 8 + 11)
     await store.shutdown()
     #expect(Counting.count.load(ordering: .relaxed) <= 1 + 8 + 11 + 1)
@@ -202,7 +203,7 @@ import Testing
     #expect(Counting.count.load(ordering: .relaxed) <= 2 * (1 + 8 + 11 + 1))
   }
 
-  @Test("a replica that samples less often samples where any other does")
+  @Test("a replica that samples less often samples at positions where all others do")
   func sampling() {
     for (small, large) in [(1, 33), (33, 64), (100, 1000), (31, 1 << 20)] {
       var due: [Set<UInt64>] = []
@@ -221,7 +222,7 @@ import Testing
     #expect((1...100).allSatisfy { sampling.advance(to: $0) == .due })
   }
 
-  /// Throws while it is encoded, from a sum on.
+  /// Throws while it is encoded, from a certain sum on.
   private struct Throwing: Codable, Sendable {
     struct Failure: Error {}
     var sum = 0
@@ -235,7 +236,7 @@ import Testing
     }
   }
 
-  @Test("a state that throws while it is encoded is reported once, and the store goes on")
+  @Test("a state that throws while it is encoded is reported once, and the store continues")
   func throwing() async throws {
     let told = Record<LogReport>()
     var options = LogOptions.once

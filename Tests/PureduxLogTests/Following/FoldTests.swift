@@ -4,17 +4,16 @@ import Testing
 
 @testable import PureduxLog
 
-/// The two state machines, without concurrency.
 @Suite struct FoldTests {
   @Test(
-    "of what is repeated, late or early each action is taken once, in its writer's order",
+    "repeated, late or early actions are taken once each, in their writer's order",
     arguments: (0..<20).map { _ in UInt64.random(in: 0 ... .max) })
   func once(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var fold = Fold()
     var taken: [UInt64: [UInt64]] = [:]
     var position: UInt64 = 0
-    // Writers send what they have in any order and again and again, until each has had twenty taken.
+    // Writers send their actions in any order and repeatedly, until twenty of each writer have been taken.
     while taken.values.count(where: { $0.count >= 20 }) < 3 {
       let writer = UInt64.random(in: 1...3, using: &random)
       let number = UInt64.random(in: 1...20, using: &random)
@@ -35,7 +34,7 @@ import Testing
     #expect(fold.commits == 60)
   }
 
-  @Test("a fold that is stored goes on as the one that it was")
+  @Test("a stored fold continues as the original")
   func stored() throws {
     var fold = Fold()
     for position in 1...500 {
@@ -58,7 +57,7 @@ import Testing
     }
     #expect(failure(of: bytes, by: .json(schema: 0)) == "newer")
     #expect(failure(of: [4] + bytes.dropFirst()) == "newer")
-    // The second format has one number more, and the third one still.
+    // The second format has one number more, and the third has another one.
     #expect(failure(of: [2] + bytes.dropFirst()) == "unreadable")
     #expect(failure(of: [3] + bytes.dropFirst()) == "unreadable")
     fold.seal(3)
@@ -73,7 +72,7 @@ import Testing
     #expect(failure(of: other).hasPrefix("undecodable"))
   }
 
-  @Test("an entry of any sort is read as it was written, and what is none is told")
+  @Test("each kind of entry is read as it was written, and anything else is reported")
   func sorts() {
     let decision = LogEntry.Decision(
       skipped: 17, time: 1_800_000_000, reason: "written by Tuesday's version: caf\u{E9}")
@@ -100,7 +99,7 @@ import Testing
     }
   }
 
-  @Test("those who wrote last are remembered, the same on every replica, and one who is forgotten is told")
+  @Test("the latest writers are remembered, the same on every replica, and forgotten ones are reported")
   func forgotten() {
     var (one, other) = (Fold(), Fold())
     for writer in 1...5000 as ClosedRange<UInt64> {
@@ -116,7 +115,7 @@ import Testing
     #expect(one.take(3, of: 4999, at: 5001) == .commit)
   }
 
-  @Test("what another had applied is compared, as far back as is remembered")
+  @Test("another replica's order is compared as far back as it is remembered")
   func agreement() {
     var fold = Fold()
     var marks: [LogEntry.Mark] = []
@@ -131,13 +130,13 @@ import Testing
     }
     #expect(fold.agrees(with: LogEntry.Mark(position: 3, chain: 5)))
     #expect(fold.agrees(with: LogEntry.Mark()))
-    // What others have applied, and is not here, is missing.
+    // Entries that others have applied but this replica has not are missing.
     #expect(!Fold().agrees(with: marks[0]))
     #expect(!fold.agrees(with: LogEntry.Mark(position: 3001, chain: fold.chain)))
     #expect(!fold.agrees(with: LogEntry.Mark(position: 2998, chain: fold.chain)))
   }
 
-  @Test("an entry is read as it was written, and what is none is told")
+  @Test("an entry is read as it was written, and anything else is reported")
   func entries() {
     let mark = LogEntry.Mark(position: 9, chain: 11)
     for actions in [[], [[]], [[1], [], [2, 3]]] as [[[UInt8]]] {
@@ -159,7 +158,7 @@ import Testing
     }
   }
 
-  @Test("entries are half as large, each time the log refuses one, down to one action")
+  @Test("each refusal of the log halves the size of entries, down to one action")
   func refusedEntries() {
     var outbox = Outbox(limits: Outbox.Limits(actions: 8, bytes: 1000, entries: 1, pendingBytes: 1000))
     for _ in 0..<8 { outbox.append([1], at: .zero) }
@@ -173,7 +172,7 @@ import Testing
       let isTried = outbox.retry(at: .zero, patience: .seconds(1))
       #expect(isTried)
     }
-    // What is unavailable changes nothing.
+    // An unavailable log does not change the size.
     outbox.ended(outbox.next(at: .zero)?.id ?? 0, .unavailable(""), at: .zero)
     _ = outbox.retry(at: .zero, patience: .seconds(1))
     let last = outbox.next(at: .zero)
@@ -181,19 +180,19 @@ import Testing
   }
 
   @Test(
-    "a limit for bytes never keeps an action back that is alone too large, and no number is left out, whatever is withdrawn",
+    "a limit for bytes never holds back a single large action, and withdrawals leave no gaps in the numbers",
     arguments: (0..<40).map { _ in UInt64.random(in: 0 ... .max) })
   func outbox(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     let limits = Outbox.Limits(actions: 3, bytes: 20, entries: 2, pendingBytes: 100)
     var outbox = Outbox(limits: limits)
     var (applied, time) = (0, Duration.zero)
-    // The accepted actions that have not been withdrawn, in order: the place of one is its number, less one.
+    // The accepted actions that have not been withdrawn, in order. An action's number is its index plus one.
     var accepted: [(id: UInt64, bytes: [UInt8])] = []
-    // How many of them have been given to the log at some time.
+    // The number of these that have been given to the log at some time.
     var given = 0
     var withdrawals = 0
-    // The log, as an exact model of what reached it: every action's number, in order, once it was its turn.
+    // An exact model of the entries that reached the log: each action's number, in order, once it was its turn.
     var underWay: [Outbox.Entry] = []
     while applied < 200 {
       time += .milliseconds(1)
@@ -202,7 +201,7 @@ import Testing
         let bytes = (0..<Int.random(in: 0..<30, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
         accepted.append((outbox.append(bytes, at: time), bytes))
       case 3 where !accepted.isEmpty && withdrawals < 100:
-        // A recent one, most of the time.
+        // Mostly withdraws a recent action.
         let place = max(0, accepted.count - Int.random(in: 1...6, using: &random))
         let isWithdrawn = outbox.withdraw(accepted[place].id)
         #expect(isWithdrawn == (place >= given), "seed \(seed)")
@@ -214,7 +213,7 @@ import Testing
       case 5: outbox.foundGap()
       default: break
       }
-      // Now and then more waits than may be under way.
+      // Sometimes more actions wait than may be under way.
       while Int.random(in: 0..<3, using: &random) > 0, let entry = outbox.next(at: time) {
         #expect((1...3).contains(entry.actions.count), "seed \(seed)")
         #expect(entry.first >= UInt64(applied) + 1, "seed \(seed)")

@@ -29,7 +29,7 @@ import Testing
     }
   }
 
-  @Test("what is sent is committed when it returns, and read back after a restart")
+  @Test("`send` returns after the commit, and the action is read back after a restart")
   func restart() async throws {
     let log = MemoryLog()
     let store = try await follow(log)
@@ -63,7 +63,7 @@ import Testing
     #expect(await again.state == Counter(total: 2, notes: ["2"]))
   }
 
-  @Test("two replicas come to one order")
+  @Test("two replicas have one order")
   func replicas() async throws {
     let log = MemoryLog()
     let (first, second) = (try await follow(log), try await follow(log))
@@ -83,7 +83,7 @@ import Testing
     #expect(Set(one).count == 400)
   }
 
-  @Test("a child's action is reduced by its path where it came from, and by the root elsewhere")
+  @Test("a child's action is reduced by its path on its own replica, and by the root on others")
   func child() async throws {
     let log = MemoryLog()
     let (here, there) = (try await follow(log), try await follow(log))

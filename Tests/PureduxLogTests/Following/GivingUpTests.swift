@@ -6,11 +6,10 @@ import Testing
 
 @testable import PureduxLog
 
-/// Callers who do not wait for the log any longer: G9 and G12.
+/// Callers that no longer wait for the log (G9, G12).
 @Suite(.timeLimit(.minutes(15))) struct GivingUpTests {
   typealias Child = StateStore<(Ledger, Int), String>
 
-  /// The ways to send.
   enum Way: CaseIterable, Sendable {
     case root, reading, proxy, scope, optionalScope, projection, child, ofChild, within, readingWithin, performed
 
@@ -34,7 +33,9 @@ import Testing
 
   private func child(of store: LedgerStore) -> Child { store.childStore(initialState: 0) { count, _ in count += 1 } }
 
-  @Test("one that is cancelled while the log is away does not know, and its action comes once", arguments: Way.allCases)
+  @Test(
+    "a send cancelled while the log is away has an unknown outcome, and its action is committed once",
+    arguments: Way.allCases)
   func submitted(way: Way) async throws {
     let log = GatedLog()
     let store = try await ledger(log)
@@ -46,12 +47,12 @@ import Testing
     store.dispatch("b")
     await log.open()
     #expect(await store.state.entries == ["a", "b"])
-    // A child's path is reduced, whoever waits.
+    // A child's path is reduced, whether its caller still waits or not.
     #expect(await child.state.1 == ([.child, .ofChild, .readingWithin, .performed].contains(way) ? 1 : 0))
     await store.shutdown()
   }
 
-  @Test("one that is cancelled before its turn changes nothing, and is told at once", arguments: Way.allCases)
+  @Test("a send cancelled before its turn changes nothing, and returns at once", arguments: Way.allCases)
   func placed(way: Way) async throws {
     let executor = ManualExecutor()
     let store = try await RootStore<Ledger, String>(
@@ -66,7 +67,8 @@ import Testing
     store.dispatch("y")
     let sending = Task { try await way.send("a", to: store, child) }
     await executor.untilWaiting(2)
-    // The drain, which leaves the rest to who is on the way; and who is, and takes a place behind it.
+    // The first job is the drain, which leaves the rest to the visitor. The second is the visitor, whose place is after
+    // that.
     await executor.step()
     await executor.step()
     sending.cancel()
@@ -98,7 +100,7 @@ import Testing
     await #expect(throws: StoreError.terminated) { try await store.send("late") }
   }
 
-  @Test("a read that waits for what has been accepted is not given up")
+  @Test("a read that waits for accepted actions is still carried out")
   func reads() async throws {
     let log = GatedLog()
     let store = try await ledger(log)
@@ -115,7 +117,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("what an effect sends can be given up as well", arguments: [false, true])
+  @Test("a send of an effect can be cancelled, too", arguments: [false, true])
   func effects(isMapped: Bool) async throws {
     let log = GatedLog()
     let (mayGoOn, sends) = (Gate(), Record<Task<Void, any Error>>())
@@ -144,7 +146,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("one that is cancelled in its commit has been committed; in its submission that is not known")
+  @Test("a send cancelled during its commit is committed; during its submission the outcome is unknown")
   func within() async throws {
     let sending = LockedValue<Task<Void, any Error>?>(nil)
     let cancel = { @Sendable in sending.withLock { $0 }?.cancel() }
@@ -182,7 +184,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("one that comes from within what the tree is doing, and is cancelled there, changes nothing")
+  @Test("a reentrant send that is cancelled changes nothing")
   func fromWithin() async throws {
     let store = LockedValue<Store<Ledger, String>?>(nil)
     let sends = Record<Task<Void, any Error>>()
@@ -213,7 +215,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test("whenever one is cancelled, it is told once, and what the state says")
+  @Test("a send cancelled at any time gets one outcome, which agrees with the state")
   func atAnyTime() async throws {
     let log = MemoryLog()
     let store = try await ledger(log)
@@ -239,7 +241,7 @@ import Testing
     #expect(await (try ledger(log)).state.entries == entries)
   }
 
-  @Test("what waits behind others, and has not been given to the log, is taken back", arguments: Way.allCases)
+  @Test("a waiting action that has not been given to the log is withdrawn", arguments: Way.allCases)
   func behind(way: Way) async throws {
     let log = GatedLog()
     var options = LogOptions.once
@@ -253,7 +255,7 @@ import Testing
     while await store.statistics.log?.pendingActions != 3 { await Task.yield() }
     let bytes = await store.statistics.log?.pendingBytes ?? 0
     store.dispatch("behind")
-    // What goes by what has been accepted, the action that is taken back included.
+    // This read waits for all accepted actions, the withdrawn one included.
     let reading = Task { await store.state.entries }
     while await store.statistics.log?.pendingActions != 4 { await Task.yield() }
     sending.cancel()
@@ -270,7 +272,7 @@ import Testing
     #expect(await (try ledger(log)).state.entries == ["given", "before", "behind", "last"])
   }
 
-  @Test("who waits behind what is taken back goes on, when what is before that is committed")
+  @Test("requests after a withdrawn action continue when the earlier actions are committed")
   func followers() async throws {
     let log = GatedLog()
     var options = LogOptions.once
@@ -280,19 +282,19 @@ import Testing
     await log.untilHeld(1)
     let sending = Task { try await store.send("a") }
     while await store.statistics.log?.pendingActions != 2 { await Task.yield() }
-    // Behind the action.
+    // This request's place is after the action.
     let begun = Gate()
     store.interceptActions(with: .effects(ofState: .while({ _ in true }) { .run { _ in begun.open() } }))
     sending.cancel()
     await #expect(throws: StoreError.withdrawn) { try await sending.value }
-    // What follows from that in the tree has been done.
+    // Waits until the tree has performed the consequences.
     for _ in 0..<3 { _ = await store.statistics }
     await log.open()
     await begun.wait()
     await store.shutdown()
   }
 
-  @Test("one of which a part has been given to the log is not taken back")
+  @Test("an action partly given to the log is not withdrawn")
   func severalParts() async throws {
     let log = GatedLog()
     var options = LogOptions.once
@@ -314,13 +316,13 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("an outbox takes back what it has never given, and nothing else, whatever becomes of the rest")
+  @Test("an outbox withdraws exactly the actions that it has never given to the log")
   func outbox() {
     var outbox = Outbox(limits: Outbox.Limits(actions: 2, entries: 1))
     let ids = (0..<6).map { outbox.append([$0], at: .zero) }
     let first = outbox.next(at: .zero)
     #expect(first?.actions.map { $0 } == [[0], [1]])
-    // What has been given stays, also when it is to be given once more, under other numbers.
+    // Actions that have been given to the log stay, even if they are given again under other numbers.
     outbox.ended(first?.id ?? 0, .unavailable(""), at: .zero)
     let whileAway = ids.prefix(2).map { outbox.withdraw($0) }
     outbox.renumber()
@@ -346,7 +348,7 @@ import Testing
   }
 
   @Test(
-    "many of which some are cancelled while the log misbehaves: each comes at most once, and as it was told",
+    "with random cancellations on an unreliable log, each action is committed at most once, and as its sender was told",
     arguments: (0..<6).map { _ in UInt64.random(in: 0 ... .max) })
   func together(seed: UInt64) async throws {
     let gated = GatedLog()
@@ -382,14 +384,14 @@ import Testing
     let entries = await store.state.entries
     #expect(Set(entries).count == entries.count && entries.last == "last", "seed \(seed)")
     #expect(committed.isSubset(of: entries) && withdrawn.isDisjoint(with: entries), "seed \(seed)")
-    // What is not known has been committed by now: it was before the last one.
+    // The actions with unknown outcomes have been committed by now, because they precede the last one.
     #expect(entries.count == 81 - withdrawn.count, "seed \(seed)")
     #expect(await child.state.1 == entries.count { Int($0).map { $0 % 3 == 0 } == true }, "seed \(seed)")
     await store.shutdown()
     #expect(await (try ledger(gated)).state.entries == entries, "seed \(seed)")
   }
 
-  @Test("the end of the store, and one that waits no more, tell one outcome")
+  @Test("the end of the store and a cancellation together give one outcome")
   func end() async throws {
     for isReleased in [false, true] {
       let log = GatedLog()
@@ -405,7 +407,7 @@ import Testing
     }
   }
 
-  @Test("who is on an actor is there again")
+  @Test("a caller on an actor returns to that actor")
   func isolation() async throws {
     let log = GatedLog()
     let store = try await ledger(log)
@@ -428,9 +430,9 @@ import Testing
     await store.shutdown()
   }
 
-  // MARK: Within a time
+  // MARK: Time limits
 
-  @Test("one whose time is over does not know, and its action may come", arguments: [false, true])
+  @Test("a send whose time is over has an unknown outcome, and its action may be committed", arguments: [false, true])
   func timeIsOver(isOfChild: Bool) async throws {
     let (log, clock) = (GatedLog(), ManualClock())
     let store = try await ledger(log, clock: clock)
@@ -443,7 +445,7 @@ import Testing
       }
     }
     await log.untilHeld(1)
-    // What watches the log, and the limit.
+    // One sleeper watches the log, and the other is the limit.
     await clock.untilAsleep(2)
     clock.advance(by: .seconds(5))
     await #expect(throws: StoreError.outcomeUnknown) { try await sending.value }
@@ -453,7 +455,9 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("with no time at all nothing is given to the log; with the longest all is", arguments: DurationTests.extremes)
+  @Test(
+    "without any time nothing is given to the log, and with the longest everything is",
+    arguments: DurationTests.extremes)
   func extremes(duration: Duration) async throws {
     let log = MemoryLog()
     let store = try await ledger(log, options: .once)
@@ -469,7 +473,7 @@ import Testing
     await #expect(throws: StoreError.terminated) { try await store.send("late", within: duration) }
   }
 
-  @Test("where there is no log, only the turn is waited for, and cancellation changes nothing")
+  @Test("without a log, only the turn is awaited, and cancellation changes nothing")
   func withoutLog() async throws {
     let (executor, clock) = (ManualExecutor(), ManualClock())
     let store = LedgerStore(initialState: Ledger(), options: StoreOptions(executor: .serial(executor), clock: clock)) {
@@ -490,7 +494,7 @@ import Testing
         sending.cancel()
         executor.letGo()
         try await sending.value
-        // Nobody sleeps any more.
+        // No sleeper remains.
         while clock.nextDeadline != nil { await Task.yield() }
       } else {
         clock.advance(by: .seconds(5))

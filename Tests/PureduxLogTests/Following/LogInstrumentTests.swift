@@ -4,7 +4,7 @@ import PureduxLogTesting
 import PureduxTestSupport
 import Testing
 
-/// Notes what an instrument is told of a log, in words.
+/// Records an instrument's log events as text.
 private struct Notes: StoreInstrument {
   let notes = Record<String>()
 
@@ -46,7 +46,7 @@ private struct Notes: StoreInstrument {
     ) { $0 += $1 }
   }
 
-  @Test func `it is told of replay, entries, and what is rejected before the log and at the commit`() async throws {
+  @Test func `it is told of replay, entries, and rejections before the log and at the commit`() async throws {
     let log = MemoryLog()
     let first = Notes()
     do {
@@ -56,7 +56,7 @@ private struct Notes: StoreInstrument {
       await #expect(throws: StoreError.rejected(reason: "Not seven.")) { try await store.send(7) }
       await store.shutdown()
     }
-    // An entry may be committed before the log's answer comes back.
+    // An entry may be committed before the log acknowledges it.
     let told = first.notes.all.filter { !$0.hasPrefix("appended") && !$0.hasPrefix("recovering") }
     #expect(
       told == [
@@ -75,7 +75,7 @@ private struct Notes: StoreInstrument {
     await store.shutdown()
   }
 
-  @Test func `it is told of snapshots, whoever has them saved`() async throws {
+  @Test func `it is told of all snapshots, automatic or requested`() async throws {
     let log = MemoryLog()
     let instrument = Notes()
     func open(_ change: (inout LogOptions) -> Void) async throws -> RootStore<Int, Int> {
@@ -98,7 +98,7 @@ private struct Notes: StoreInstrument {
     await store.shutdown()
   }
 
-  @Test func `what another replica was given has not waited here`() async throws {
+  @Test func `another replica's action has no waiting time here`() async throws {
     struct Waits: StoreInstrument {
       let notes = Record<String>()
       var timesCommits: Bool { true }

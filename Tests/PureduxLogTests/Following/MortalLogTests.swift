@@ -5,7 +5,7 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-/// A process that dies, and the next one.
+/// A process that dies, and its successor.
 @Suite(.timeLimit(.minutes(15))) struct MortalLogTests {
   typealias ListStore = RootStore<[String], String>
 
@@ -20,12 +20,12 @@ import Testing
     ) { $0.append($1) }
   }
 
-  @Test func `a log as a living process has it keeps the contract of logs`() async throws {
+  @Test func `the log of a live process keeps the contract of logs`() async throws {
     let logs = LockedLogs()
     try await checkOrderedLog(within: .seconds(800)) { MortalLog(logs[$0]) }
   }
 
-  @Test func `what was accepted and is not in the log is lost, and who waits is told`() async throws {
+  @Test func `accepted actions that are not in the log are lost, and waiting senders are told`() async throws {
     let memory = MemoryLog()
     let log = MortalLog(memory)
     let given = Gate()
@@ -35,7 +35,7 @@ import Testing
     } decode: { bytes, _ in
       String(decoding: bytes, as: UTF8.self)
     }
-    // On a clock that stands still: nothing of this waits for time.
+    // The clock stands still, because nothing here depends on time.
     let store = try await ListStore(
       following: log, initialState: [], codings: LogCodings(actions: coding, states: nil),
       options: FollowingOptions(store: StoreOptions(clock: ManualClock()), fingerprint: .unchecked)
@@ -59,7 +59,7 @@ import Testing
     await next.shutdown()
   }
 
-  @Test func `what is in the log and did not come back is found by the next, and has no effects`() async throws {
+  @Test func `an entry that was not delivered is found by the next process, and has no effects`() async throws {
     let memory = MemoryLog()
     let log = MortalLog(memory)
     let begun = Record<String>()
@@ -77,7 +77,7 @@ import Testing
     await next.shutdown()
   }
 
-  @Test func `effects are cut off in the middle, also those that ignore their cancellation`() async throws {
+  @Test func `effects are interrupted, even those that ignore their cancellation`() async throws {
     let memory = MemoryLog()
     let log = MortalLog(memory)
     let (begun, gate, ended) = (Gate(), Gate(), Gate())
@@ -103,7 +103,7 @@ import Testing
     await next.shutdown()
   }
 
-  @Test func `a dead process gets nothing out of the log, and nothing into it`() async throws {
+  @Test func `a dead process neither reads the log nor writes to it`() async throws {
     let memory = MemoryLog()
     let log = MortalLog(memory)
     let store = try await list(log)
@@ -127,7 +127,9 @@ import Testing
     #expect(try await memory.newest() == nil)
   }
 
-  @Test func `what a send has returned for outlives any death, and nothing comes after it`() async throws {
+  @Test func `an action whose send has returned survives any crash, and nothing is written after the crash`()
+    async throws
+  {
     for _ in 0..<100 {
       let memory = MemoryLog()
       let acknowledged = Record<String>()
@@ -163,7 +165,6 @@ import Testing
   }
 }
 
-/// The logs of trees, by key.
 private final class LockedLogs: Sendable {
   private let logs = LockedValue<[String: MemoryLog]>([:])
 

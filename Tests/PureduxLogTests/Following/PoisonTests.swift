@@ -6,7 +6,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// What a store does with an entry that its processes die of (G11).
+/// A store's treatment of an entry that kills its processes (G11).
 @Suite(.timeLimit(.minutes(15))) struct PoisonTests {
   private static func open(_ log: any OrderedLog, _ options: LogOptions = .once, traps: Bool) async throws
     -> LedgerStore
@@ -14,7 +14,7 @@ import Testing
     try await RootStore(
       following: log, initialState: Ledger(), options: FollowingOptions(log: options, fingerprint: .unchecked)
     ) {
-      // As a trap does, and without a word.
+      // Ends the process at once, like a trap, but without a message.
       if traps, $1 == "poison" { _exit(1) }
       $0.entries.append($1)
     }
@@ -28,7 +28,7 @@ import Testing
 
   private static func mark(in directory: String) -> String { directory + "/=tree/" + FileNames.recovery }
 
-  /// A process of this program that dies while it replays.
+  /// A process of this program that dies during replay.
   private static func die(in directory: String) async {
     await #expect(processExitsWith: .failure) { [directory] in
       let log = try FileLog(directory: directory)
@@ -37,7 +37,7 @@ import Testing
   }
 
   @Test(
-    "the third process that comes to an entry of which two have died stops there, and the decision takes it further"
+    "the third process to reach an entry that two have died of stops there, and a decision lets it continue"
   )
   func poisoned() async throws {
     let directory = try TemporaryDirectory()
@@ -51,7 +51,7 @@ import Testing
     let told = LockedValue<[LogReport]>([])
     var options = LogOptions.once
     options.reporting = { report in told.withLock { $0.append(report) } }
-    // More than once, and without dying.
+    // The store stops repeatedly, without dying.
     for _ in 0..<2 {
       await #expect(throws: StoreError.stopped(.poisoned(position: 2))) {
         try await Self.open(log["tree"], options, traps: true)
@@ -70,12 +70,12 @@ import Testing
     #expect(await store.state.entries == ["a", "b"])
     #expect(!FileManager.default.fileExists(atPath: Self.mark(in: directory.path)))
     await store.shutdown()
-    // And stays decided, also where nothing is known of those who died.
+    // The decision holds even after the marks of the deaths are gone.
     #expect(try await Self.open(log["tree"], traps: true).state.entries == ["a", "b"])
     await log.close()
   }
 
-  @Test("a store that stops in replay has not died there, however often", arguments: [false, true])
+  @Test("a store that stops in replay does not count as dead, however often", arguments: [false, true])
   func stopped(isRead: Bool) async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
@@ -107,7 +107,7 @@ import Testing
   }
 
   @Test(
-    "a mark is kept while a store recovers, of each entry where one has died, and gone behind that",
+    "during recovery a mark is kept of each entry at which a process has died, and removed after it",
     arguments: [false, true])
   func kept(hasDied: Bool) async throws {
     let directory = try TemporaryDirectory()
@@ -139,7 +139,7 @@ import Testing
     await log.close()
   }
 
-  /// - Returns: Whether a store that dies now would be the last one to.
+  /// - Returns: Whether one more death of a store would be the last.
   private static func isFatal(_ directory: Directory, program: UInt64) throws -> Bool {
     try RecoveryMark("mark", in: directory, program: program).isFatal(7)
   }
@@ -151,7 +151,7 @@ import Testing
     func mark(_ program: UInt64 = 1) throws -> RecoveryMark {
       try RecoveryMark("mark", in: directory, program: program)
     }
-    // Died at 7, at 6, at 7 and at 7.
+    // The processes died at 7, at 6, at 7 and at 7.
     for position in [7, 6, 7, 7] as [UInt64] {
       #expect(try !mark().isFatal(7))
       let died = try mark()
@@ -161,14 +161,16 @@ import Testing
     }
     #expect(try mark().isFatal(7))
     #expect(try !mark().isFatal(6))
-    // Another program begins anew; and it is left to the first one what it knew where it does not come so far.
+    // Another program begins its own count. If it does not reach the entry, the first program's count remains.
     #expect(try !mark(2).isFatal(7))
-    // One that is ended between entries, or has not come so far, changes nothing; nor does one that fails.
+    // A process that ends before the entry, or fails, changes nothing.
     try mark().begin(5)
     #expect(try !mark().isFatal(7))
   }
 
-  @Test("a first recovery notes stretches, exactly what takes long; a death in one counts where the next is")
+  @Test(
+    "a first recovery notes stretches, and slow entries exactly; a death in a stretch counts at the entry of the next death"
+  )
   func stretches() throws {
     let place = try TemporaryDirectory()
     let directory = try Directory(place.path)
@@ -176,7 +178,7 @@ import Testing
     func mark() throws -> RecoveryMark {
       try RecoveryMark("mark", in: directory, program: 1) { now.withLock { $0 } }
     }
-    /// Which entry two processes are taken to have died of: one that dies in a first recovery, and one at an entry.
+    /// The entries counted as fatal after two deaths: one in a first recovery, and one at an entry.
     func fatal(_ second: UInt64, after first: (RecoveryMark) -> Void) throws -> [UInt64] {
       do { first(try mark()) }
       try mark().begin(second)
@@ -189,10 +191,10 @@ import Testing
     }
     #expect(try fatal(7, after: begin(3...7)) == [7])
     #expect(try fatal(66, after: begin(3...66)) == [66])
-    // It is in another stretch.
+    // This entry is in another stretch.
     #expect(try fatal(2, after: begin(3...7)) == [])
     #expect(try fatal(66, after: begin(3...67)) == [])
-    // After a while, another one begins.
+    // After a while, another stretch begins.
     let slow: (RecoveryMark) -> Void = { mark in
       mark.begin(3)
       now.withLock { $0 += .microseconds(100) }
@@ -200,14 +202,14 @@ import Testing
     }
     #expect(try fatal(4, after: slow) == [4])
     #expect(try fatal(3, after: slow) == [])
-    // What is decoded before it is applied begins twice.
+    // An entry that is decoded before it is applied begins twice.
     #expect(
       try fatal(
         4,
         after: {
           begin(3...7)($0); begin(3...7)($0)
         }) == [4])
-    // One that is ended between entries has not died of one.
+    // A process that ends between entries has not died of one.
     #expect(
       try fatal(
         4,
@@ -216,7 +218,7 @@ import Testing
         }) == [])
   }
 
-  @Test("a recovery that is cut short between entries, or fails, leaves what was known")
+  @Test("a recovery that is interrupted between entries, or fails, leaves the known deaths")
   func cutShort() throws {
     let place = try TemporaryDirectory()
     let directory = try Directory(place.path)
@@ -234,13 +236,13 @@ import Testing
       $0.giveUp()
     }
     #expect(try mark().isFatal(7))
-    // One that is given up in the middle of an entry leaves that noted: it may have no end.
+    // A recovery abandoned in the middle of an entry leaves the entry noted, because the entry may never end.
     try recover {
       $0.begin(7)
       $0.giveUp()
     }
     #expect(try mark().isFatal(7))
-    // Unless it ends after all, whatever is asked of the mark then.
+    // If the entry ends after all, the note is withdrawn, whichever calls the mark receives then.
     try recover {
       $0.begin(7)
       $0.giveUp()
@@ -255,7 +257,7 @@ import Testing
       $0.pause(behind: 5)
     }
     #expect(try mark().isFatal(7))
-    // The next one begins when an entry that was given up has ended, whoever still holds the mark.
+    // The next recovery begins when the abandoned entry has ended, even if the earlier mark is still held.
     try recover { given in
       given.begin(5)
       given.giveUp()
@@ -263,7 +265,7 @@ import Testing
       given.pause(behind: 5)
       #expect(throws: Never.self) { try #expect(mark().isFatal(7)) }
     }
-    // While one recovers it has not died, and others do not know of it.
+    // A running recovery has not died. Others cannot read its mark.
     try recover { alive in
       alive.begin(7)
       #expect(throws: Disk.Failure.self) { try mark() }
@@ -272,7 +274,7 @@ import Testing
     #expect(try !mark().isFatal(7))
     try recover { $0.end() }
     #expect(try directory.names() == [])
-    // A first one that fails has not died, and one that is given up in the middle of an entry may have.
+    // A first recovery that fails has not died. One that is abandoned in the middle of an entry may have.
     try recover {
       $0.begin(7)
       $0.pause(behind: 7)
@@ -284,13 +286,13 @@ import Testing
       $0.giveUp()
     }
     #expect(try directory.names() == ["mark"])
-    // What cannot be read is none.
+    // An unreadable mark counts as none.
     for _ in 0..<2 { try mark().begin(7) }
     try Disk("mark", in: directory, .writing).write([9], at: 8)
     #expect(try !mark().isFatal(7))
   }
 
-  @Test("programs are told apart by what is in their files, and by nothing else")
+  @Test("programs are distinguished by the contents of their files only")
   func programs() throws {
     let directory = try TemporaryDirectory()
     let time = Date(timeIntervalSince1970: 1)
@@ -303,13 +305,13 @@ import Testing
     var random = SeededGenerator(seed: 1)
     let bytes = (0..<2_100_003).map { _ in UInt8.random(in: 0...255, using: &random) }
     let built = try program("built", bytes, at: time)
-    // A copy of it, in another image.
+    // A copy of the program, in another image.
     #expect(try program("copied", bytes, at: Date(timeIntervalSince1970: 2)) == built)
     var others: Set<UInt64> = [built]
     for place in [0, 7, 8, 1 << 20, (1 << 20) - 1, bytes.count - 1] {
       var other = bytes
       other[place] ^= 0x80
-      // Reproducible: of equal size and time.
+      // These programs have the same size and time, as reproducible builds do.
       others.insert(try program("\(place)", other, at: time))
     }
     var (twice, longer) = (bytes, bytes)
@@ -341,7 +343,7 @@ import Testing
       opening.cancel()
       await #expect(throws: CancellationError.self) { try await opening.value }
       mayGoOn.open()
-      // The tree's last work, which withdraws the mark.
+      // The tree's last work withdraws the mark.
       while FileManager.default.fileExists(atPath: Self.mark(in: directory.path)) { await Task.yield() }
     }
     let store = try await Self.open(log["tree"], traps: false)
@@ -361,10 +363,12 @@ import Testing
     }
   }
 
-  /// Keys that are too long for a file's name, as capitals and Japanese letters count as three and nine bytes there.
+  /// Keys too long for a file's name, because a capital takes three bytes there and a Japanese letter nine.
   private static let keys = ["a/b", String(repeating: "K", count: 100), String(repeating: "あ", count: 29)]
 
-  @Test("a log that is not on this machine has its marks where the options say, however long its key", arguments: keys)
+  @Test(
+    "a log that is not on this machine has its marks in the directory of the options, however long its key",
+    arguments: keys)
   func elsewhere(key: String) async throws {
     let place = try TemporaryDirectory()
     let log = MemoryLogs()[key]
@@ -379,14 +383,14 @@ import Testing
     #expect(try await Self.open(log, traps: false).state.entries == ["a", "poison", "b"])
     try await log.skip(position: 2, reason: "it traps")
     #expect(try await Self.open(log, options, traps: true).state.entries == ["a", "b"])
-    // Where there is no such place, nothing is counted, and nothing fails.
+    // Without such a directory, nothing is counted, and nothing fails.
     options.recoveryDirectory = "/dev/null/there"
     #expect(try await Self.open(log, options, traps: true).state.entries == ["a", "b"])
   }
 }
 
 extension PoisonTests {
-  @Test("a store that is being opened beside others of its tree is not taken for one that has died")
+  @Test("a store that is being opened while others of its tree run does not count as dead")
   func beside() async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)

@@ -8,7 +8,7 @@ import Testing
 
 /// Stores whose log is away wait for one probe, and do not poll.
 @Suite(.timeLimit(.minutes(15))) struct ProbeTests {
-  /// An engine of logs in memory that goes away, and counts how often they are tried.
+  /// An engine of logs in memory that can be unavailable, and counts the attempts to use the logs.
   private final class Engine: Sendable {
     struct State: Sendable {
       var isAway = false
@@ -110,7 +110,7 @@ import Testing
       for _ in 0..<20 { await Task.yield() }
     }
     try #require(engine.attempts - before <= 2 * count)
-    // The follower of each store, and the watcher of its action.
+    // Waiting are the follower of each store, and the watcher of its action.
     while engine.probe.waiting < count * (isBusy ? 2 : 1) {
       clock.advance(by: .seconds(60))
       await Task.yield()
@@ -138,7 +138,7 @@ import Testing
     }
   }
 
-  @Test("a probe asks one question at a time, and none when nobody waits")
+  @Test("a probe asks one question at a time, and none without waiting callers")
   func oneQuestion() async {
     let asked = LockedValue(0)
     let answer = Gate()
@@ -155,7 +155,7 @@ import Testing
     for task in waiting { await task.value }
     #expect(asked.withLock { $0 } == 1)
     #expect(probe.waiting == 0 && probe.attempts == 1)
-    // A call behind that asks anew.
+    // A later call asks again.
     await probe.untilAnswered()
     #expect(probe.attempts == 2)
   }

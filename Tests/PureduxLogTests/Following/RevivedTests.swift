@@ -5,17 +5,16 @@ import Testing
 
 @testable import PureduxLog
 
-/// That no sender is told "no, nowhere" of an action whose entry is in the log: a decision can bring it back (G11, G12).
+/// No sender is told that its action is in no log if a decision can bring back the action's entry (G11, G12).
 @Suite(.timeLimit(.minutes(15))) struct RevivedTests {
-  /// What happens to the entry of an action while its sender waits.
   enum Fate: CaseIterable, Sendable {
-    /// The log is sealed for newer rules before it.
+    /// The log is sealed for newer rules before the entry.
     case sealed
-    /// It was decided that the entry is skipped, which its own writer cannot decode.
+    /// A decision skips the entry, which its own writer cannot decode.
     case skipped
-    /// The action is passed on twice: one half lies behind a seal, and the log refuses the other.
+    /// The action is passed on twice. One half follows a seal, and the log refuses the other.
     case refusedInPart
-    /// One half lies behind a seal, and the root's middleware stops the other.
+    /// One half follows a seal, and the root's middleware stops the other.
     case stoppedInPart
 
     var isInPart: Bool { self == .refusedInPart || self == .stoppedInPart }
@@ -78,13 +77,13 @@ import Testing
   }
 }
 
-/// A log in memory that has others' entries before and behind the next one that it is given, and refuses some.
+/// A log in memory that places others' entries before and after the next entry, and refuses some.
 private final class SurroundingLog: LogAround {
   typealias Neighbors = @Sendable (_ position: UInt64) -> (before: [[UInt8]], behind: [[UInt8]])
 
   let log: any OrderedLog = MemoryLog()
   private let next = LockedValue<Neighbors?>(nil)
-  /// An entry with this text is refused.
+  /// Entries that contain this text are refused.
   let refusal = LockedValue<String?>(nil)
 
   func surround(_ neighbors: @escaping Neighbors) { next.withLock { $0 = neighbors } }

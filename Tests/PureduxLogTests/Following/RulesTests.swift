@@ -5,7 +5,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// Entries that say by which rules they are reduced, and logs that are sealed for newer ones (G11).
+/// Entries that name the rules for their reduction, and logs that are sealed for newer rules (G11).
 @Suite(.timeLimit(.minutes(15))) struct RulesTests {
   private static func options(_ rules: UInt32, newest: UInt32? = nil, oldest: UInt32 = 0) -> LogOptions {
     var options = LogOptions.once
@@ -13,7 +13,7 @@ import Testing
     return options
   }
 
-  /// Under rules before 2 each action is taken as it is, and from then on with a mark.
+  /// Under rules before 2, each action is recorded unchanged; from rules 2 on, with a mark.
   private static func open(
     _ log: any OrderedLog, _ options: LogOptions, middleware: [Middleware<Ledger, String>] = []
   ) async throws -> LedgerStore {
@@ -25,7 +25,6 @@ import Testing
     }
   }
 
-  /// A program that knows its own rules only.
   private static func openNew(_ log: any OrderedLog, _ options: LogOptions = options(2, oldest: 2)) async throws
     -> LedgerStore
   {
@@ -42,7 +41,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("an entry is reduced by the rules of its writer, whoever replays it", arguments: LogPlace.allCases)
+  @Test("an entry is reduced by its writer's rules on every replica", arguments: LogPlace.allCases)
   func byWriter(place: LogPlace) async throws {
     try await place.withLog { log in
       try await Self.write(["a"], to: log, .once)
@@ -86,7 +85,7 @@ import Testing
     ) { count, _ in count += 1 }
     try await child.send("a")
     #expect(seen.all == ["a: child 1", "a: admission 1", "a: commit 1"])
-    // Of two that were admitted under the old rules one is on its way when the log is sealed, and one waits.
+    // Two actions were admitted under the old rules. One is on its way when the log is sealed, and one waits.
     await log.hold()
     let sends = ["b", "c"].map { action in Task { try await child.send(action) } }
     while await store.statistics.log?.pendingActions != 2 { await Task.yield() }
@@ -140,7 +139,7 @@ import Testing
       #expect(told.all == [report] && report.description.contains("Bring the version"))
       await #expect(throws: StoreError.stopped(.newerRules(position: 2))) { try await Self.open(log, options) }
       #expect(told.all == [report, report])
-      // From a snapshot of theirs it is not opened at all.
+      // The store is not opened at all from a snapshot of the new version.
       try await new.saveSnapshot()
       await #expect(throws: StoreError.stopped(.newerRules(position: 2))) { try await Self.open(log, options) }
       #expect(told.all == [report, report, report])
@@ -189,7 +188,7 @@ import Testing
       try await new.send("d")
       await new.shutdown()
       #expect(try await Self.openNew(log).state.entries == ["a", "b", "c!", "d!"])
-      // Rolled back, the old program changes nothing.
+      // After a rollback, the old program changes nothing.
       await #expect(throws: StoreError.stopped(.newerRules(position: 4))) { try await Self.open(log, Self.options(1)) }
       var options = Self.options(1)
       options.opensWhereStopped = true
@@ -232,13 +231,13 @@ import Testing
     #expect(try await open(1).state.entries == ["a", "c"])
   }
 
-  @Test("where everybody died before there was a snapshot of the seal, the old program saves it, and stops")
+  @Test("if all processes died before the snapshot of the seal, the old program saves it, and stops")
   func sealedWithoutSnapshot() async throws {
     let log = MemoryLog()
     try await Self.write(["a", "b", "c"], to: log, Self.options(1))
     #expect(try await log.append(LogEntry.Seal(rules: 2, time: 7, reason: "a test")) == 4)
     await #expect(throws: StoreError.stopped(.olderRules(position: 1))) { try await Self.openNew(log) }
-    // Meanwhile it was decided of an entry, too.
+    // Meanwhile, a decision about an entry has been appended.
     try await log.skip(position: 2, reason: "a test")
     await #expect(throws: StoreError.stopped(.newerRules(position: 5))) { try await Self.open(log, Self.options(1)) }
     #expect(try await log.newest()?.position == 5)
@@ -247,7 +246,7 @@ import Testing
   }
 
   @Test(
-    "a snapshot of a seal that is lost is made once more by the old program, also behind what the new one has written")
+    "a lost snapshot of a seal is saved again by the old program, also after entries of the new one")
   func sealedAndLost() async throws {
     let memory = MemoryLog()
     try await Self.write(["a", "b"], to: memory, Self.options(1))
@@ -260,7 +259,7 @@ import Testing
     #expect(try await Self.openNew(memory).state.entries == ["a", "b", "c!"])
   }
 
-  @Test("what an old program still had on its way behind the seal is void, on every replica")
+  @Test("an old program's entries after the seal are void on every replica")
   func void() async throws {
     let log = MemoryLog()
     try await Self.write(["a"], to: log, Self.options(1))
@@ -280,7 +279,7 @@ import Testing
     }
   }
 
-  @Test("a seal that was a mistake is skipped, and the old program goes on")
+  @Test("a mistaken seal is skipped, and the old program continues")
   func unsealed() async throws {
     let log = MemoryLog()
     try await Self.write(["a"], to: log, Self.options(1))
@@ -289,7 +288,7 @@ import Testing
     let store = try await Self.open(log, Self.options(1))
     try await store.send("b")
     #expect(await store.state.entries == ["a", "b"])
-    // Where the snapshot has the seal, it is left aside once.
+    // If the snapshot contains the seal, one opening must ignore the snapshot.
     let position = try await store.sealLog(forRules: 2, reason: "a mistake")
     try await log.skip(position: position, reason: "it was one")
     await #expect(throws: StoreError.self) { try await Self.open(log, Self.options(1)) }
@@ -301,7 +300,7 @@ import Testing
     #expect(try await Self.open(log, Self.options(1)).state.entries == ["a", "b", "c"])
   }
 
-  @Test("a log is sealed by who knows the new rules as well, and goes on")
+  @Test("a program that knows both rules seals a log, and continues")
   func sealedByBoth() async throws {
     let log = MemoryLog()
     let store = try await Self.open(log, Self.options(1, newest: 2))
@@ -309,7 +308,7 @@ import Testing
     #expect(try await store.sealLog(forRules: 2, reason: "from now on") == 2)
     #expect(try await log.newest()?.position == 2)
     await #expect(throws: LogError.self) { try await store.sealLog(forRules: 1, reason: "no newer ones") }
-    // It goes on under the new ones, also when it is opened anew.
+    // The log continues under the new rules, also after it is opened again.
     try await store.send("b")
     #expect(await store.state.entries == ["a", "b!"])
     let again = try await Self.open(log, Self.options(1, newest: 2))

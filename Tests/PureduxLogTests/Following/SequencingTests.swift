@@ -6,9 +6,9 @@ import Testing
 
 @testable import PureduxLog
 
-/// What a tree does whose order is that of a log: G9, G12 and G13.
+/// The behavior of a tree whose order is that of a log (G9, G12, G13).
 @Suite(.timeLimit(.minutes(15))) struct SequencingTests {
-  @Test("nothing is committed before the log has it; what is read waits, and what is followed does not")
+  @Test("nothing is committed before the log has it; reads wait, and followers do not")
   func notBefore() async throws {
     let log = GatedLog()
     let store = try await ledger(log)
@@ -25,7 +25,7 @@ import Testing
   }
 
   @Test(
-    "a store that is shut down or released commits what it accepted, tells its followers, and then ends",
+    "a store that is shut down or released commits accepted actions, delivers the states, and then ends",
     arguments: [false, true])
   func end(isReleased: Bool) async throws {
     let log = GatedLog()
@@ -64,7 +64,7 @@ import Testing
     #expect(last?.0.entries == ["a"])
   }
 
-  @Test("a child's last action goes through the log, and comes before its end")
+  @Test("a child's last action goes through the log, and precedes the child's end")
   func atEnd() async throws {
     let log = MemoryLog()
     let store = try await ledger(log)
@@ -111,7 +111,7 @@ import Testing
       if action == "forbidden" { return context.reject("Forbidden.") }
       next(action)
     }
-    // What is late is not appended once more: what the log has is counted.
+    // A late entry is not appended again, because the test counts entries.
     var options = LogOptions.quick
     options.patience = .seconds(1_000_000)
     let first = try await ledger(log, options: options, middleware: [guarding])
@@ -161,13 +161,13 @@ import Testing
       }
       #expect(await root.state.entries == (1...round).flatMap { _ in committed })
     }
-    // What is passed on once has nothing to do with what was before it.
+    // An action that is passed on once is independent of earlier ones.
     if rejected.contains("1") {
       await #expect(throws: StoreError.rejected(reason: "One.")) { try await root.send("1") }
     }
   }
 
-  @Test("the reason can be made of the state at the commit, by the child before the log or by the root behind it")
+  @Test("a reason can be made of the state, by the child before the log or by the root after it")
   func reasonAtRunTime() async throws {
     let bidding = Middleware<Ledger, String> { action, context, next in
       if action.count <= context.state.entries.last?.count ?? 0 {
@@ -191,7 +191,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test("what is carried is there in the commit and its effects")
+  @Test("carried values are present in the commit and its effects")
   func carried() async throws {
     let seen = Events<Int>()
     let store = try await RootStore<Ledger, String>(
@@ -205,7 +205,7 @@ import Testing
     #expect(await Set(seen.first(2)) == [7, 8])
   }
 
-  @Test("nothing is reduced under the task-local values of who made the store, or of another caller")
+  @Test("nothing is reduced under the task-local values of the store's creator or of another caller")
   func notCarried() async throws {
     let log = MemoryLog()
     let store = try await Request.$id.withValue(5) {
@@ -221,7 +221,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("a fingerprint can be added, and another one taken, with what is in the log already")
+  @Test("a fingerprint can be added or replaced while the log has entries")
   func fingerprintAdded() async throws {
     let log = MemoryLog()
     let functions: [(@Sendable (Ledger) -> UInt64)?] = [
@@ -237,7 +237,7 @@ import Testing
     #expect(await (try ledger(log)).state.entries.count == 9)
   }
 
-  @Test("middleware is told what is replayed, and nothing of that is logged or timed again")
+  @Test("middleware can detect replay, and replayed actions are neither logged nor timed again")
   func replayed() async throws {
     let log = MemoryLog()
     let seen = LockedValue<[String]>([])
@@ -276,7 +276,7 @@ import Testing
     ) { _, _ in }
     try await child.send("b")
     #expect(take() == ["live b", "timed b", "logged b"])
-    // What another replica writes meanwhile is live, too.
+    // Entries that another replica writes meanwhile are live, too.
     let other = try await ledger(log)
     try await other.send("c")
     _ = await second.state { $0.entries.count == 3 }
@@ -285,7 +285,7 @@ import Testing
     await other.shutdown()
   }
 
-  @Test("a log that tells no outcomes is followed all the same")
+  @Test("a log without outcomes is followed as well")
   func noOutcomes() async throws {
     let store = try await ledger(MuteLog())
     for number in 0..<20 { try await store.send("\(number)") }
@@ -293,7 +293,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("a store whose log breaks off once follows again, also if nothing comes")
+  @Test("a store whose log breaks off once follows again, also without new entries")
   func quietAgain() async throws {
     let log = BreakingLog()
     let (phases, told) = AsyncStream.makeStream(of: LogStatistics.Phase.self)
@@ -331,7 +331,7 @@ import Testing
 
   enum Request { @TaskLocal static var id = 0 }
 
-  @Test("from what waits for the log beyond a bound on, dispatch is refused, and send waits")
+  @Test("if more than a bound waits for the log, `dispatch` is refused, and `send` waits")
   func overloaded() async throws {
     let log = GatedLog()
     var options = LogOptions.quick
@@ -354,7 +354,7 @@ import Testing
     #expect(await store.state.entries.last == "again")
   }
 
-  @Test("what was taken before it was encoded comes on top of the bound, and is bounded in number")
+  @Test("actions accepted before their encoding may exceed the bound, but only by a limited number")
   func beyondBound() async throws {
     let (log, queue) = (GatedLog(), HeldExecutor())
     var options = LogOptions.quick
@@ -365,7 +365,7 @@ import Testing
     ) { $0.entries.append($1) }
     while queue.waiting > 0 { await Task.yield() }
     queue.hold()
-    let action = String(repeating: "x", count: 898)  // With quotes and what is counted for each, 1000 bytes.
+    let action = String(repeating: "x", count: 898)  // With its quotes and the overhead per action, 1000 bytes.
     var accepted = 0
     while store.dispatch(action) == .enqueued { accepted += 1 }
     #expect(accepted == 10 && store.dispatch(action) == .overloaded)
@@ -375,7 +375,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("a send whose time is over does not know, and its action may still come")
+  @Test("a send whose time is over has an unknown outcome, and its action may still be committed")
   func outcomeUnknown() async throws {
     let log = GatedLog()
     var options = LogOptions.quick
@@ -400,7 +400,7 @@ import Testing
     #expect(await store.statistics.log?.phase == .ended)
   }
 
-  @Test("what cannot be encoded is rejected, and what cannot be decoded stops its writer, too")
+  @Test("an action that cannot be encoded is rejected, and one that cannot be decoded stops its writer, too")
   func codings() async throws {
     struct Unwritable: Error {}
     let log = MemoryLog()
@@ -448,7 +448,7 @@ import Testing
     try await first.send("a")
     let second = try await open(2)
     #expect(await second.state.entries == ["old \"a\""])
-    // One that reads both, and writes the older one, goes on.
+    // A program that reads both schemas and writes the older one continues.
     let both = try await RootStore<Ledger, String>(
       following: log, initialState: Ledger(),
       codings: LogCodings(
@@ -469,12 +469,12 @@ import Testing
     await first.shutdown()
   }
 
-  @Test("a replica that has stopped writes nothing more to the log, whatever waits")
+  @Test("a stopped replica writes nothing more to the log, even if actions wait")
   func stoppedWritesNothing() async throws {
     let log = HeldLog()
     var options = LogOptions.quick
     (options.actionsPerEntry, options.entriesUnderWay) = (1, 1)
-    // The entry that is held is not sent once more.
+    // The held entry is not sent again.
     options.patience = .seconds(1_000_000)
     let store = try await ledger(log, options: options)
     for name in ["a", "b", "c"] { #expect(store.dispatch(name) == .enqueued) }
@@ -488,7 +488,7 @@ import Testing
     for await phase in store.logPhases() { if case .stopped = phase { break } }
     let head = try await log.memory.head()
     await log.release()
-    // All that was under way comes, and nothing behind it.
+    // The entry that was under way arrives, and no later one.
     #expect(await store.state.entries == [])
     #expect(try await log.memory.head() == head + 1)
     await store.shutdown()
@@ -496,7 +496,7 @@ import Testing
   }
 
   @Test(
-    "an effect with an id is unfinished until the log has committed what it dispatched",
+    "an effect with an id is unfinished until its actions are committed",
     arguments: [EffectPolicy.inTurn(), .concurrent(limit: 1), .first])
   func unfinishedEffect(policy: EffectPolicy) async throws {
     let log = HeldLog(behind: 2)
@@ -552,7 +552,7 @@ import Testing
     _ = await other.state { $0.entries.count == 1 }
     try await one.send("bad")
     _ = await other.state { $0.entries.count == 2 }
-    // That entry tells what `other` has applied, and `one` finds it; `other` goes on until `one` would write.
+    // That entry attests the state of `other`, and `one` detects it; `other` continues until `one` would write.
     await #expect(throws: StoreError.self) {
       try await other.send("next")
       try await one.send("next")
@@ -582,7 +582,7 @@ import Testing
     #expect(log.headFailures.withLock { $0 } == 0)
   }
 
-  @Test("what a store does with its log is a sequence: the present, each change, and its end")
+  @Test("a store's phases are a sequence: the current one, each change, and the end")
   func phaseSequence() async throws {
     let log = BreakingLog()
     let store = try await ledger(log)
@@ -593,7 +593,7 @@ import Testing
     for follower in followers { #expect(await follower() == .following) }
     let (one, other) = (store.logPhases(), store.logPhases())
     await store.shutdown()
-    // Who fell behind finds the newest only.
+    // A reader that fell behind gets only the newest phase.
     for phases in [one, other, store.logPhases()] {
       var all: [LogStatistics.Phase] = []
       for await phase in phases { all.append(phase) }
@@ -607,10 +607,10 @@ import Testing
     for await phase in alone.logPhases() { Issue.record("\(phase)") }
   }
 
-  @Test("recovery tells how far it is, in order, and then the store follows, and ends")
+  @Test("recovery reports its progress in order, and then the store follows, and ends")
   func phases() async throws {
     let log = MemoryLog()
-    // What is late is not appended once more: what the log has is counted.
+    // A late entry is not appended again, because the test counts entries.
     var options = LogOptions()
     options.patience = .seconds(1_000_000)
     let writer = try await ledger(log, options: options)
@@ -628,7 +628,7 @@ import Testing
     await writer.shutdown()
   }
 
-  @Test("a snapshot is what replay begins with, and one that is none of this library's stops who is opened")
+  @Test("replay begins with a snapshot, and a snapshot of another format stops the opening")
   func snapshots() async throws {
     let log = MemoryLog()
     var options = LogOptions()
@@ -653,7 +653,7 @@ import Testing
     #expect(try await (ledger(log)).state == expected)
   }
 
-  @Test("a log that is truncated behind its snapshots is replayed from the newest; without that the reason is told")
+  @Test("a log truncated behind its snapshots is replayed from the newest; without it, the reason is reported")
   func truncation() async throws {
     let log = MemoryLog()
     var options = LogOptions.quick
@@ -678,7 +678,7 @@ import Testing
   }
 }
 
-/// A log that keeps its acknowledgements and entries back until it is opened.
+/// A log that holds its acknowledgements and entries back until it is opened.
 actor GatedLog: OrderedLog {
   private nonisolated let log: MemoryLog
   private nonisolated let held = LockedValue<[@Sendable () -> Void]?>([])
@@ -686,7 +686,6 @@ actor GatedLog: OrderedLog {
 
   init(_ log: MemoryLog = MemoryLog()) { self.log = log }
 
-  /// Returns when so many entries have been given to it.
   nonisolated func untilHeld(_ count: Int) async { await arrivals.untilCount(count) }
 
   nonisolated func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
@@ -715,7 +714,7 @@ actor GatedLog: OrderedLog {
   }
 }
 
-/// A log that says that there is something, and never delivers it.
+/// A log that has an entry and never delivers it.
 final class SilentLog: OrderedLog {
   let isFollowed = LockedValue(false)
 
@@ -730,7 +729,7 @@ final class SilentLog: OrderedLog {
   func truncate(through position: UInt64) async throws(LogError) {}
 }
 
-/// A log that never says what became of an entry.
+/// A log that reports no outcome of an append.
 final class MuteLog: OrderedLog {
   private let log = MemoryLog()
 
@@ -749,7 +748,7 @@ final class BreakingLog: OrderedLog {
   private let log = MemoryLog()
   private let stream = LockedValue<AsyncThrowingStream<[LogRecord], any Error>.Continuation?>(nil)
   private let isBroken = LockedValue(false)
-  /// How often the head is not told.
+  /// The number of remaining failures to read the head.
   let headFailures = LockedValue(0)
 
   func breakOff() {
@@ -779,13 +778,13 @@ final class BreakingLog: OrderedLog {
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }
 
-/// Holds one entry back until it is released; entries behind it pass.
+/// A log that holds one entry back until it is released; later entries pass.
 private final class HeldLog: OrderedLog {
   let memory = MemoryLog()
   private let held = LockedValue<(@Sendable () -> Void)?>(nil)
   private let (arrivals, arrived) = AsyncStream.makeStream(of: Void.self)
   private let (outcomes, told) = AsyncStream.makeStream(of: Void.self)
-  /// How many entries pass before the one that is held.
+  /// The number of entries that pass before the held one.
   private let passing: LockedValue<Int>
 
   init(behind count: Int = 0) { passing = LockedValue(count) }
@@ -808,7 +807,7 @@ private final class HeldLog: OrderedLog {
 
   func untilHeld() async { for await _ in arrivals { break } }
 
-  /// Returns when the outcome has been told.
+  /// Returns when the outcome has been reported.
   func release() async {
     guard let append = held.withLock({ $0.take() }) else { return }
     append()

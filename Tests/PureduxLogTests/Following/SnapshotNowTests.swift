@@ -4,10 +4,11 @@ import Testing
 
 @testable import PureduxLog
 
-/// What an operator asks of a store that follows a log.
+/// An operator's requests to a store that follows a log.
 @Suite(.timeLimit(.minutes(15))) struct SnapshotNowTests {
   @Test(
-    "a snapshot is saved now, and the log truncated behind it, both with their position", arguments: LogPlace.allCases)
+    "a snapshot is saved on request, and the log truncated behind it, both with their position",
+    arguments: LogPlace.allCases)
   func both(place: LogPlace) async throws {
     try await place.withLog { log in
       let store = try await ledger(log, options: .once)
@@ -32,7 +33,7 @@ import Testing
     }
   }
 
-  @Test("a version that is deployed behind a snapshot reduces nothing anew", arguments: LogPlace.allCases)
+  @Test("a version deployed after a snapshot reduces nothing again", arguments: LogPlace.allCases)
   func deployed(place: LogPlace) async throws {
     try await place.withLog { log in
       let before = try await ledger(log, options: .once)
@@ -54,7 +55,7 @@ import Testing
       let store = try await ledger(log, options: .once)
       for action in ["a", "b", "c", "d"] { try await store.send(action) }
       let snapshots = try #require(log.snapshots)
-      // As one does that has not seen what others have saved and truncated meanwhile.
+      // A store would do this that has missed the others' snapshots and truncations.
       let before = LogSnapshot(position: 2, bytes: [9])
       try await store.saveSnapshot()
       try await store.truncateLog()
@@ -66,7 +67,7 @@ import Testing
     }
   }
 
-  @Test("where there is no log, no coding or no snapshots, and where the store has stopped, that is said")
+  @Test("a request without a log, coding or snapshots, or to a stopped store, fails with the reason")
   func refused() async throws {
     let plain = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     await #expect(throws: LogError.refused("The store follows no log.")) { try await plain.saveSnapshot() }

@@ -6,9 +6,9 @@ import Testing
 
 @testable import PureduxLog
 
-/// The action that a store is given first: G13.
+/// The first action of a store (G13).
 @Suite(.timeLimit(.minutes(15))) struct StartTests {
-  /// A job that is attempted as long as it is not done.
+  /// A job that is attempted until it is done.
   private struct Jobs: Codable, Equatable, Sendable {
     var isPending = false
     var attempts = 0
@@ -67,7 +67,7 @@ import Testing
     }
   }
 
-  @Test("if it is refused, the store is not opened, and goes", arguments: [false, true])
+  @Test("if it is refused, the store is not opened, and is released", arguments: [false, true])
   func refused(isAdmission: Bool) async throws {
     let log = MemoryLog()
     let token = Token()
@@ -102,12 +102,12 @@ import Testing
     if isCancelled {
       opening.cancel()
     } else {
-      // What watches the log, and the limit.
+      // One sleeper watches the log, and the other is the limit.
       await clock.untilAsleep(2)
       clock.advance(by: .seconds(10))
     }
     await #expect(throws: StoreError.outcomeUnknown) { try await opening.value }
-    // It was accepted, and the log may have it later.
+    // The action was accepted, and the log may store it later.
     await log.open()
     let next = try await jobs(log, start: nil)
     #expect(await next.state { !$0.log.isEmpty }.log == ["started"])
@@ -124,7 +124,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("a store that is opened where it stopped is given nothing")
+  @Test("a store that is opened where it stopped does not get it")
   func stopped() async throws {
     let log = MemoryLog()
     let writer = try await RootStore<Jobs, String>(
@@ -142,7 +142,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("it is given behind what was decided, which is known before anything is applied")
+  @Test("it is given after all decisions, which are known before anything is applied")
   func decided() async throws {
     let log = MemoryLog()
     let writer = try await jobs(log, start: nil)

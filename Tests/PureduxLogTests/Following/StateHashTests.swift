@@ -3,7 +3,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// `StateFingerprint.encoded`: what one hash is the same for, and what it tells apart.
+/// `StateFingerprint.encoded`: the differences that a hash ignores, and the ones that it shows.
 @Suite struct StateHashTests {
   private static func hash(_ value: some Encodable) throws -> UInt64 { try StateHash(encoding: value).value }
 
@@ -35,11 +35,11 @@ import Testing
     var sets: Set<Set<Int>> = []
   }
 
-  /// - Parameter capacity: The sets and dictionaries lie in another order where they have room for more.
+  /// - Parameter capacity: Sets and dictionaries with room for more elements have another order.
   private static func table(capacity: Int) -> Table {
     func set<Element>(_ elements: [Element]) -> Set<Element> {
       var set = Set<Element>(minimumCapacity: capacity)
-      // In another order as well.
+      // The elements are inserted in another order as well.
       for element in capacity % 2 == 0 ? elements : elements.reversed() { set.insert(element) }
       return set
     }
@@ -65,13 +65,13 @@ import Testing
   func unordered(capacity: Int) throws {
     let table = Self.table(capacity: capacity)
     #expect(try Self.hash(table) == Self.hash(Self.table(capacity: 0)))
-    // As another process has computed it, whose `Hasher` has another seed.
+    // The hash of another process, whose `Hasher` has another seed.
     #expect(try Self.hash(table) == 12_837_932_313_116_543_556)
     let decoded = try JSONDecoder().decode(Table.self, from: JSONEncoder().encode(table))
     #expect(try Self.hash(decoded) == Self.hash(table), "as it is after a snapshot")
   }
 
-  /// Members that are written in two orders, one of them twice removed.
+  /// Members that are encoded in either order, one of them in a nested container.
   private struct Ordered: Encodable {
     var isReversed: Bool
 
@@ -113,7 +113,7 @@ import Testing
     var order = Older(count: 0, name: "")
   }
 
-  @Test("what is one value has one hash")
+  @Test("equal values have equal hashes")
   func equal() throws {
     #expect(try Self.hash(Ordered(isReversed: false)) == Self.hash(Ordered(isReversed: true)))
     #expect(try Self.hash(Older()) == Self.hash(Newer()), "a new member that is nil, false, zero or empty")
@@ -127,7 +127,7 @@ import Testing
     #expect(try Self.hash(Decimal(100)) == Self.hash(Decimal(sign: .plus, exponent: 2, significand: 1)))
     let relative = URL(string: "b", relativeTo: URL(string: "https://example.org/a/"))!
     #expect(try Self.hash(relative) == Self.hash(relative.absoluteURL))
-    // As the array of the bytes is something else, they are the same only with themselves.
+    // Data is not the array of its bytes, so it is equal only to other data.
     #expect(try Self.hash(Data([1, 2])) == Self.hash(Data([0, 1, 2])[1...]))
   }
 
@@ -138,7 +138,7 @@ import Testing
 
   private final class Derived: Base {
     var name: String
-    /// Whether the superclass shares the container.
+    /// Whether the superclass uses the same container.
     var isShared: Bool
 
     init(number: Int, name: String, isShared: Bool = false) {
@@ -159,7 +159,7 @@ import Testing
     }
   }
 
-  /// Asks for containers of several kinds, and for none.
+  /// Requests containers of several kinds, and none.
   private enum Odd: Encodable {
     case nothing
     case keyed
@@ -200,26 +200,25 @@ import Testing
     var real: Double?
   }
 
-  @Test("what are two values have two hashes")
+  @Test("different values have different hashes")
   func different() throws {
     let values: [any Encodable] = [
       // Order and nesting.
       [1, 2], [2, 1], [1, 2, 0], [[1], [2]], [[1, 2]], [[], [1, 2]], [[1, 2], []], ["ab", "c"], ["a", "bc"], ["abc"],
       ["a", "b", "c"], "abc", "abcdefgh", "abcdefgh\u{0}", "\u{0}", ["", ""], [""],
-      // Sets, dictionaries, and what they are not.
+      // Sets, dictionaries, and similar values that are neither.
       Set([1, 2]), Set([3]), Set([Set([1, 2])]), Set([Set([1]), Set([2])]), [1: 2], [2: 1], [1: 2, 3: 4],
       [1: 4, 3: 2], ["1": 2], [1: nil as Int?], [1: Int?.some(0)], [0: 0],
-      // Numbers.
       0, 1, -1, UInt64.max, Int64.min, Int128.max, UInt128.max, UInt128(UInt64.max) + 1, 1.0, 0.5, -0.5, Double.nan,
       Double.infinity, -Double.infinity, Double.leastNonzeroMagnitude, Decimal(1), Decimal(string: "0.1")!,
       Decimal(string: "-0.1")!, Decimal.nan, true,
-      // What has a form of its own.
+      // Types with an encoding of their own.
       Data([0]), Data([0, 0]), Data("abc".utf8), Date(timeIntervalSinceReferenceDate: 1.5),
       URL(string: "https://example.org")!, UUID(uuid: (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
-      // Cases.
+      // Enum cases.
       Suit.clubs, Suit.hearts, Suit.number(0), Suit.number(1), Suit.maybe(nil), Suit.maybe(0), Suit.maybe(1),
       Suit.named(rank: "", of: []), Suit.named(rank: "a", of: [1]), Suit.named(rank: "1", of: [1]),
-      // nil against zero, empty and absent.
+      // nil compared with zero, empty and absent values.
       [Int?.none], [Int?.some(0)], [Int](), Optionals(number: 0), Optionals(text: ""), Optionals(flag: false),
       Optionals(list: []), Optionals(list: [0]), Optionals(real: 0), Optionals(number: 7),
       // Classes, and encoders for a superclass.
@@ -230,7 +229,7 @@ import Testing
     var found: [UInt64: any Encodable] = [:]
     for value in values {
       let other = try found.updateValue(value, forKey: Self.hash(value))
-      // An empty list is one, however it was written.
+      // An empty list has one hash, however it was written.
       if let other, !(value is Odd && other is [Int]) { Issue.record("\(value) has the hash of \(other)") }
     }
     for odd in [Odd.nothing, .keyed, .single] { _ = try Self.hash(odd) }
@@ -242,13 +241,13 @@ import Testing
     func encode(to encoder: any Encoder) throws { throw Failure() }
   }
 
-  @Test("what is thrown comes out, from wherever it is thrown")
+  @Test("an error thrown anywhere in the encoding is rethrown")
   func throwing() {
     let values: [any Encodable] = [Throwing(), [Throwing()], ["a": Throwing()], [Throwing?.some(Throwing())]]
     for value in values { #expect(throws: Throwing.Failure()) { try Self.hash(value) } }
   }
 
-  @Test("the size is that of what is encoded")
+  @Test("the size is that of the encoded value")
   func size() throws {
     let small = try StateHash(encoding: Array(repeating: Card(), count: 100)).size
     let large = try StateHash(encoding: Array(repeating: Card(), count: 1000)).size
@@ -259,7 +258,7 @@ import Testing
 }
 
 extension Double {
-  /// One that is no number, with other bits.
+  /// A NaN with other bits.
   fileprivate init(signalOf payload: UInt64) { self.init(nan: RawSignificand(payload), signaling: false) }
 }
 

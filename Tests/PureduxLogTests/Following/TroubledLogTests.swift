@@ -6,7 +6,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// What a store does whose log is away, refuses what it is given, or has lost something.
+/// A store whose log is away, refuses entries, or has lost some.
 @Suite(.timeLimit(.minutes(15))) struct TroubledLogTests {
   // MARK: Ends while the log is away
 
@@ -25,14 +25,14 @@ import Testing
       await log.open()
       try await store.send("working")
       await started.wait()
-      // The watcher of what has been committed.
+      // Wakes the watcher of the committed action.
       clock.advance(by: .seconds(1))
       await log.hold()
     }
     let sending = Task { try await store.send("lost") }
     await log.untilHeld(hasEffects ? 2 : 1)
     let ending = Task { await store.shutdown(interceptors: .finish(within: .seconds(5)), clock: clock) }
-    // The watcher, and the limit of the shutdown; then the watcher, and the limit of the end.
+    // The sleepers are the watcher and the limit of the shutdown, and then the watcher and the limit of the end.
     await clock.untilAsleep(2)
     clock.advance(by: .seconds(5))
     await clock.untilAsleep(2)
@@ -42,14 +42,14 @@ import Testing
     #expect(await store.statistics.log?.phase == .ended)
   }
 
-  @Test("a shutdown that is asked for again does not begin the limit anew, and leaves nothing behind")
+  @Test("a repeated shutdown does not restart the limit, and leaves nothing behind")
   func shutdownTwice() async throws {
     let (log, clock) = (GatedLog(), ManualClock())
     let store = try await ledger(log, clock: clock)
     store.dispatch("a")
     await log.untilHeld(1)
     let ending = Task { await store.shutdown() }
-    // The watcher, and the limit.
+    // The sleepers are the watcher and the limit.
     await clock.untilAsleep(2)
     let others = (0..<3).map { _ in Task { await store.shutdown() } }
     for _ in 0..<10 { _ = await store.statistics }
@@ -58,11 +58,11 @@ import Testing
     await ending.value
     for other in others { await other.value }
     #expect(sleeps == 2)
-    // Those that slept are cancelled.
+    // The sleepers are cancelled.
     while clock.nextDeadline != nil { await Task.yield() }
   }
 
-  @Test("an opening whose log goes away while it is read is given up after its limit")
+  @Test("an opening whose log becomes unavailable during the reading fails after its limit")
   func goneWhileOpening() async throws {
     let (log, clock) = (UndeliveringLog(headPosition: 3), ManualClock())
     log.breaksOff.withLock { $0 = true }
@@ -72,7 +72,7 @@ import Testing
     let opening = Task { [options] in
       try await ledger(log, options: options, clock: clock, onPhase: { phases.add($0) })
     }
-    // The attempts, each of which asks from time to time whether the log is back.
+    // Each attempt regularly asks whether the log is back.
     while phases.all.last != .ended {
       clock.advance(by: .milliseconds(5))
       await Task.yield()
@@ -95,7 +95,7 @@ import Testing
       order.add("child")
     }
     while child.dispatch("late") != .terminated { await Task.yield() }
-    // What comes behind the end of the child in the tree has been done.
+    // Waits until the tree has performed the requests that follow the child's end.
     _ = await store.statistics
     order.add("closed")
     let closing = Task { await store.shutdown() }
@@ -108,7 +108,7 @@ import Testing
 
   // MARK: Refused
 
-  @Test("an action that the log refuses is rejected, and what comes behind it is committed once, in order")
+  @Test("an action that the log refuses is rejected, and later actions are committed once, in order")
   func refused() async throws {
     let memory = MemoryLog()
     let log = RefusingLog(memory)
@@ -126,12 +126,12 @@ import Testing
   }
 
   @Test(
-    "whichever are refused, and whatever else the log does, the others are committed once, in order",
+    "with random refusals and other faults of the log, the other actions are committed once, in order",
     arguments: (0..<8).map { _ in UInt64.random(in: 0 ... .max) })
   func refusedAmongOthers(seed: UInt64) async throws {
     let memory = MemoryLog()
     var rates = UnreliableLog.Rates()
-    // What is said to have failed did fail, so that each refusal is certain.
+    // Every reported failure is a real one, so that each refusal is certain.
     (rates.unacknowledged, rates.overtaken) = (0, 0)
     let store = try await ledger(RefusingLog(UnreliableLog(memory, seed: seed, rates: rates)))
     var random = SeededGenerator(seed: seed)
@@ -158,10 +158,10 @@ import Testing
     #expect(await (try ledger(memory)).state.entries == kept + ["last"], "seed \(seed)")
   }
 
-  @Test("an action that may be in the log is not taken for refused")
+  @Test("an action that may be in the log does not count as refused")
   func notRefused() {
     var outbox = Outbox(limits: Outbox.Limits(actions: 1, entries: 1))
-    /// What is told of the entries that go to the log, one after the other; nil for nothing.
+    /// Whether an entry is dropped after these outcomes of its attempts; nil is no outcome.
     func isDropped(after outcomes: [Result<UInt64, LogError>?], patience: Duration = .seconds(1)) -> Bool {
       for outcome in outcomes {
         guard let entry = outbox.next(at: .zero) else { return false }
@@ -185,7 +185,7 @@ import Testing
       #expect(!isDropped(after: before + [refused]), "\(before)")
       outbox.applied(at: .zero)
     }
-    // One that was refused before, and is on its way.
+    // An entry that was refused before, and is on its way again.
     outbox.append([1], at: .zero)
     let first = outbox.next(at: .zero)
     outbox.ended(first?.id ?? 0, .refused(""), at: .zero)
@@ -193,13 +193,13 @@ import Testing
     _ = outbox.next(at: .zero)
     #expect(!isDropped(after: []))
     outbox.applied(at: .zero)
-    // None of that.
+    // An entry without an earlier attempt.
     outbox.append([1], at: .zero)
     #expect(isDropped(after: [refused]))
     #expect(outbox.isEmpty && outbox.bytes == 0)
   }
 
-  @Test("what a log has taken and delivers late is not rejected where it refuses the repetition")
+  @Test("an entry that the log has stored and delivers late is not rejected if the log refuses its repetition")
   func refusedRepetition() async throws {
     let clock = ManualClock()
     let log = LateLog()
@@ -224,7 +224,7 @@ import Testing
 
   // MARK: Snapshots
 
-  @Test("a log that ends before its snapshot is tried for a while, and opened when that is left aside")
+  @Test("a log that ends before its snapshot is retried for a while, and opened if the snapshot is ignored")
   func beyond() async throws {
     let (log, clock) = (MemoryLog(), ManualClock())
     let writer = try await ledger(log)
@@ -243,7 +243,7 @@ import Testing
     options.ignoresSnapshots = true
     let store = try await ledger(log, options: options)
     #expect(await store.state.entries == ["0", "1", "2"])
-    // What was lost may have been as much as comes now.
+    // The lost entries may have been as many as the new ones.
     for number in 3..<12 { try await store.send("\(number)") }
     await store.shutdown()
     let again = try await ledger(log)
@@ -251,7 +251,7 @@ import Testing
     await again.shutdown()
   }
 
-  @Test("an opening that leaves snapshots aside replaces what is kept, however new", arguments: [2, 3, 4])
+  @Test("an opening that ignores snapshots replaces the stored one, however new", arguments: [2, 3, 4])
   func replaced(position: UInt64) async throws {
     let log = MemoryLog()
     let writer = try await ledger(log)
@@ -263,14 +263,14 @@ import Testing
     (options.ignoresSnapshots, options.snapshotBytes) = (true, nil)
     await (try ledger(log, options: options)).shutdown()
     #expect(await (try ledger(log)).state.entries == ["0", "1", "2"])
-    // Where there is nothing at all, too.
+    // The same holds for an empty log.
     let empty = MemoryLog()
     try await empty.save(LogSnapshot(position: position, bytes: wrong.encode(by: .json())))
     await (try ledger(empty, options: options)).shutdown()
     #expect(await (try ledger(empty)).state.entries == [])
   }
 
-  @Test("a replica that has stopped saves no snapshot more")
+  @Test("a stopped replica saves no more snapshots")
   func stoppedSavesNothing() async throws {
     let log = SlowSnapshots()
     var options = LogOptions.once
@@ -285,7 +285,7 @@ import Testing
     ) { $0.entries.append($1) }
     try await newer.send("newer")
     for await phase in store.logPhases() { if case .stopped = phase { break } }
-    // The one that was being saved ends, and "b" has come since.
+    // The snapshot in progress ends, and "b" has been committed since.
     log.gate.open()
     await log.saved.untilCount(1)
     for _ in 0..<3 { _ = await store.statistics }
@@ -293,7 +293,7 @@ import Testing
     #expect(log.saving.all == [1])
   }
 
-  /// A state that cannot be encoded while it is not a number.
+  /// A state that cannot be encoded while it is NaN.
   private func average(_ log: any OrderedLog, _ options: LogOptions) async throws -> RootStore<Double, Int> {
     try await RootStore(
       following: log, initialState: 0, options: FollowingOptions(log: options, fingerprint: .unchecked)
@@ -302,10 +302,11 @@ import Testing
     }
   }
 
-  @Test("a state that cannot be encoded is told once, counted as often as it is tried, and saved when it can be again")
+  @Test(
+    "a state that cannot be encoded is reported once, counted at each attempt, and saved when it can be encoded again")
   func unencodable() async throws {
     let (log, told) = (MemoryLog(), Record<LogReport>())
-    // What is late is not appended once more: positions and attempts are counted.
+    // A late entry is not appended again, because the test counts positions and attempts.
     var options = LogOptions.once
     (options.snapshotBytes, options.truncatesBehindSnapshots) = (1, true)
     options.reporting = { told.add($0) }
@@ -327,7 +328,7 @@ import Testing
     #expect(await (try average(log, options)).state == 7)
   }
 
-  @Test("a snapshot that the log refuses for good is told and counted, and one that it cannot take now is counted")
+  @Test("a permanently refused snapshot is reported and counted, and a temporarily refused one is counted")
   func refusedSnapshots() async throws {
     let (log, told) = (FailingSnapshots(), Record<LogReport>())
     var options = LogOptions.once
@@ -349,7 +350,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("a snapshot that is asked for and fails is counted, and told with the key of its tree")
+  @Test("a requested snapshot that fails is counted, and reported with the key of its tree")
   func refusedOnRequest() async throws {
     let told = Record<LogReport>()
     var options = LogOptions.once
@@ -365,7 +366,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("an opening that leaves snapshots aside says in words that there cannot be another one")
+  @Test("an opening that ignores snapshots reports in words that no other can be saved")
   func unencodableReplacement() async throws {
     let log = MemoryLog()
     var options = LogOptions.quick
@@ -384,7 +385,7 @@ import Testing
 
   // MARK: Phases
 
-  @Test("a log that can be asked and delivers nothing is not said to be followed")
+  @Test("a log that answers but delivers nothing does not count as followed")
   func flapping() async throws {
     let clock = ManualClock()
     let log = UndeliveringLog()
@@ -394,15 +395,15 @@ import Testing
     log.breakOff()
     await clock.untilAsleep(1)
     for round in 1...10 {
-      // Followed once more, it breaks off before any time has gone on: one sleep is to tell that the log is back, and
-      // cancelled, and one is for the next attempt.
+      // Followed again, the log breaks off before time has passed. One sleep, which is cancelled, would report that the
+      // log is back, and one waits for the next attempt.
       log.breaksOff.withLock { $0 = true }
       clock.advance(by: .milliseconds(5))
       while clock.sleepCount < 1 + 2 * round { await Task.yield() }
       await clock.untilAsleep(1)
     }
     #expect(phases.all == [.recovering(0, of: 0), .following, .waiting(.unavailable)])
-    // What is appended is taken, at the second attempt: that says nothing of what is delivered.
+    // The log takes the entry at the second attempt, which proves nothing about deliveries.
     store.dispatch("a")
     await log.appended.untilCount(1)
     await clock.untilAsleep(2)
@@ -419,7 +420,7 @@ import Testing
     await ending.value
   }
 
-  @Test("a log that is followed without a failure and has more than it delivers is not said to be followed")
+  @Test("a log that has more entries than it delivers does not count as followed")
   func silent() async throws {
     let clock = ManualClock()
     let log = SilentAfterwardsLog()
@@ -428,7 +429,7 @@ import Testing
     await log.followed.untilCount(1)
     log.breakOff()
     await clock.untilAsleep(1)
-    // It is followed again, and delivers nothing of what another replica has written.
+    // The store follows the log again, but receives none of another replica's entries.
     let other = try await ledger(log.memory)
     try await other.send("there")
     clock.advance(by: .milliseconds(5))
@@ -449,7 +450,7 @@ import Testing
 }
 
 extension Fold {
-  /// A fold of so many actions of one writer, an entry each.
+  /// A fold of `count` actions of one writer, one per entry.
   fileprivate static func having(committed count: UInt64) -> Fold {
     var fold = Fold()
     for number in 1...count {
@@ -460,7 +461,7 @@ extension Fold {
   }
 }
 
-/// Takes no entry that is larger than it said.
+/// Refuses entries larger than its limit.
 private final class RefusingLog: OrderedLog {
   private let log: any OrderedLog
 
@@ -476,7 +477,7 @@ private final class RefusingLog: OrderedLog {
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
 }
 
-/// Takes what comes and delivers it when it is told to; refuses, from a moment on.
+/// Stores entries and delivers them on request; refuses entries from a certain moment on.
 private final class LateLog: OrderedLog {
   let refuses = LockedValue(false)
   private let memory = MemoryLog()
@@ -508,7 +509,7 @@ private final class LateLog: OrderedLog {
   func truncate(through position: UInt64) async throws(LogError) {}
 }
 
-/// A log in memory whose snapshots are saved when a gate is open.
+/// A log in memory that saves snapshots only once a gate is open.
 private final class SlowSnapshots: OrderedLog, SnapshotStore {
   let memory = MemoryLog()
   let gate = Gate()
@@ -538,8 +539,8 @@ private final class SlowSnapshots: OrderedLog, SnapshotStore {
   }
 }
 
-/// A log that can be asked, takes an entry at the second attempt, and delivers nothing: its entries break off when they
-/// are told to, or at once.
+/// A log that answers, takes an entry at the second attempt, and delivers nothing. Its entries break off on request, or
+/// at once.
 private final class UndeliveringLog: OrderedLog {
   let followed = Record<Void>()
   let appended = Record<Void>()
@@ -573,7 +574,7 @@ private final class UndeliveringLog: OrderedLog {
   func truncate(through position: UInt64) async throws(LogError) {}
 }
 
-/// A log in memory whose entries break off once, and are kept back then until they may come.
+/// A log in memory whose entries break off once, and are then held back until they are released.
 private final class SilentAfterwardsLog: OrderedLog {
   let memory = MemoryLog()
   let followed = Record<Void>()

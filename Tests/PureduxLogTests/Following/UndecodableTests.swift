@@ -5,9 +5,9 @@ import Testing
 
 @testable import PureduxLog
 
-/// What a program does with what it cannot decode, and what is decided about it (G11).
+/// Entries and snapshots that a program cannot decode, and the decisions about them (G11).
 @Suite(.timeLimit(.minutes(15))) struct UndecodableTests {
-  /// The first version of a program, and the next, whose bids have one member more.
+  /// The first version of a program, and the next one, whose bids have one more member.
   private struct Bid: Codable, Sendable { var amount: Int }
   private struct NextBid: Codable, Sendable {
     var amount: Int
@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  /// Bids from 1 on, each an entry of its own.
+  /// Writes bids, each an entry of its own.
   private static func bid(_ amounts: ClosedRange<Int>, in log: any OrderedLog) async throws {
     let store = try await first(log)
     for amount in amounts { try await store.send(Bid(amount: amount)) }
@@ -100,7 +100,7 @@ import Testing
   }
 
   @Test(
-    "an entry that it was decided to skip is skipped by all that are opened: by who can decode it, too",
+    "an entry with a decision to skip it is skipped by every opened store, even if the store can decode it",
     arguments: LogPlace.allCases)
   func skipped(place: LogPlace) async throws {
     try await place.withLog { log in
@@ -121,12 +121,12 @@ import Testing
       #expect(await next.state.amounts == [])
       try await next.send(NextBid(amount: 6))
       await next.shutdown()
-      // What the next version writes the first one reads.
+      // The first version reads the next version's writes.
       #expect(try await Self.first(log).state.amounts == [6])
     }
   }
 
-  @Test("an entry that is decided upon twice is skipped, also behind a snapshot", arguments: LogPlace.allCases)
+  @Test("an entry with two decisions is skipped, also after a snapshot", arguments: LogPlace.allCases)
   func twice(place: LogPlace) async throws {
     try await place.withLog { log in
       try await Self.bid(1...3, in: log)
@@ -139,7 +139,7 @@ import Testing
     }
   }
 
-  @Test("who skips what it cannot decode stops all the same at the decision of what it has applied")
+  @Test("a store that skips undecodable entries still stops at a decision about an applied entry")
   func both() async throws {
     let log = MemoryLog()
     try await Self.bid(1...1, in: log)
@@ -150,13 +150,13 @@ import Testing
       log.append(LogEntry.encode(LogEntry.Decision(skipped: position, time: 0, reason: "a test"))) { _ in }
     }
     for await phase in store.logPhases() { if case .stopped = phase { break } }
-    // Which of the two it comes to first is a matter of what the log had when it looked.
+    // The entries that the log had when the store looked determine which of the two comes first.
     let stop = await store.statistics.log?.phase
     #expect([.stopped(.diverged(position: 1)), .stopped(.undecodable(position: 2))].contains(stop))
     #expect(try await Self.first(log).state.amounts == [])
   }
 
-  @Test("an entry of a newer schema is skipped where that is decided, as on the way back to the version before")
+  @Test("an entry of a newer schema is skipped by a decision, as for a return to the previous version")
   func newerSchema() async throws {
     let log = MemoryLog()
     try await Self.bid(1...1, in: log)
@@ -175,7 +175,7 @@ import Testing
     #expect(try await Self.first(log).state.amounts == [1, 4])
   }
 
-  @Test("an entry that the log repeats stops nobody where it was skipped, or has been applied")
+  @Test("an entry that the log repeats stops no store if it was skipped or has been applied")
   func repeated() async throws {
     let log = MemoryLog()
     try await Self.bid(1...1, in: log)
@@ -195,7 +195,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("there is nothing to skip where there is no entry", arguments: LogPlace.allCases)
+  @Test("a decision needs an entry at its position", arguments: LogPlace.allCases)
   func nothingToSkip(place: LogPlace) async throws {
     try await place.withLog { log in
       await #expect(throws: LogError.self) { try await log.skip(position: 1, reason: "") }
@@ -210,7 +210,7 @@ import Testing
   }
 
   @Test(
-    "a store that has applied what is skipped stops; opened anew it has not, and tells its history and phases once",
+    "a store that has applied a skipped entry stops; opened again it has not, and reports its history and phases once",
     arguments: LogPlace.allCases)
   func decidedLater(place: LogPlace) async throws {
     try await place.withLog { log in
@@ -241,7 +241,7 @@ import Testing
   }
 
   @Test(
-    "what is skipped and lies in a snapshot stops who is opened, until the snapshot is left aside",
+    "a skipped entry in a snapshot stops the opening, until the snapshot is ignored",
     arguments: LogPlace.allCases)
   func decidedBehindSnapshot(place: LogPlace) async throws {
     try await place.withLog { log in
@@ -260,7 +260,7 @@ import Testing
   }
 
   @Test(
-    "a store that is behind goes on over what it cannot decode where it is decided already, with no snapshot between")
+    "a store that is behind continues past an undecodable entry with a later decision, without a snapshot in between")
   func behind() async throws {
     let log = StepwiseLog()
     var options = LogOptions.once
@@ -269,7 +269,7 @@ import Testing
     log.holding.hold()
     try await Self.bid(2...2, in: log.memory)
     #expect(store.dispatch(NextBid(amount: 3)) == .enqueued)
-    // It has not seen the first entry when it writes the second.
+    // The store has not seen the first entry when it writes the second.
     while try await log.head() < 2 { await Task.yield() }
     try await log.memory.skip(position: 1, reason: "a mistake")
     log.holding.release()
@@ -281,7 +281,7 @@ import Testing
     let again = try await Self.next(log.memory)
     #expect(await again.state.amounts == [3, 4])
     await again.shutdown()
-    // Who opens the store while the decision comes is told of it, and has no snapshot of before it saved, either.
+    // A store that is opened while the decision arrives learns of it, and saves no earlier snapshot, either.
     log.oldHead.withLock { $0 = 2 }
     options.ignoresSnapshots = true
     let opened = try await Self.next(log, options)
@@ -292,7 +292,7 @@ import Testing
   }
 
   @Test(
-    "a snapshot that cannot be decoded stops the next version, and stays; a newer one says that",
+    "an undecodable snapshot stops the next version, and is kept; a newer one is reported as newer",
     arguments: LogPlace.allCases)
   func snapshot(place: LogPlace) async throws {
     try await place.withLog { log in
@@ -314,12 +314,12 @@ import Testing
       await #expect(throws: StoreError.stopped(.undecodable(position: 3))) { try await next(options) }
       #expect(told.all == [.undecodable(key: log.name, position: 3, isSnapshot: true, "no value for seller")])
       #expect(try await log.snapshots?.newest() == kept)
-      // The whole log is there: it is replayed.
+      // The whole log still exists, and is replayed.
       options.ignoresSnapshots = true
       let store = try await next(options)
       #expect(await store.state == NextAuction(amounts: [1, 2, 3]))
       await store.shutdown()
-      // The first version reads that one, with a member that it does not know.
+      // The first version reads that snapshot, which has a member that it does not know.
       #expect(try await Self.first(log).state.amounts == [1, 2, 3])
       let newer = try await RootStore<Auction, Bid>(
         following: log, initialState: Auction(), schema: 2,
@@ -336,7 +336,7 @@ import Testing
   }
 
   @Test(
-    "a state that cannot be decoded, in a log that was truncated behind it, says that", arguments: LogPlace.allCases)
+    "an undecodable state in a truncated log is reported with that fact", arguments: LogPlace.allCases)
   func truncatedBehind(place: LogPlace) async throws {
     try await place.withLog { log in
       try await Self.bid(1...3, in: log)
@@ -354,7 +354,7 @@ import Testing
     }
   }
 
-  @Test("what is no entry stops a store, until it is skipped", arguments: LogPlace.allCases)
+  @Test("bytes that are no entry stop a store, until they are skipped", arguments: LogPlace.allCases)
   func noEntry(place: LogPlace) async throws {
     try await place.withLog { log in
       try await Self.bid(1...1, in: log)
@@ -371,7 +371,6 @@ import Testing
   }
 }
 
-/// What happened, and how often.
 private final class Told: Sendable {
   private let reports = LockedValue<[LogReport]>([])
   private let notes = LockedValue(0)
@@ -382,13 +381,13 @@ private final class Told: Sendable {
   func note() { notes.withLock { $0 += 1 } }
 }
 
-/// A log that delivers one entry at a time, and none while it is held; and notes which snapshots are saved.
+/// A log that delivers one entry at a time, and none while it is held, and records the saved snapshots.
 private final class StepwiseLog: LogAround, SnapshotStore {
   let memory = MemoryLog()
   var log: any OrderedLog { memory }
   let holding = RecordHold()
   private let positions = LockedValue<[UInt64]>([])
-  /// What it answers once in place of how far it goes.
+  /// The position that it returns once in place of its head.
   let oldHead = LockedValue<UInt64?>(nil)
 
   var saved: [UInt64] { positions.withLock { $0 } }

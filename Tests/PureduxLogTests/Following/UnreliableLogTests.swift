@@ -4,11 +4,11 @@ import PureduxLogTesting
 import PureduxTestSupport
 import Testing
 
-/// G11 against a log that does all that it may: replicas come to one order, with every action once, each writer's in
-/// the order in which it was accepted.
+/// G11 on a log that shows every permitted fault. Replicas agree on one order, with every action once, and each
+/// writer's actions in the order in which they were accepted.
 @Suite struct UnreliableLogTests {
   @Test(
-    "whatever the log repeats, loses and reorders, each action is committed once, in its writer's order",
+    "on a log that repeats, loses and reorders entries, each action is committed once, in its writer's order",
     .timeLimit(.minutes(15)), arguments: (0..<12).map { _ in UInt64.random(in: 0 ... .max) })
   func unreliable(seed: UInt64) async throws {
     let memory = MemoryLog()
@@ -21,7 +21,7 @@ import Testing
     try await withThrowingTaskGroup { tasks in
       for (replica, store) in stores.enumerated() {
         tasks.addTask {
-          // Dispatched and sent, mixed, by one task: they keep that order.
+          // One task mixes `dispatch` and `send`, which keep their order.
           for number in 0..<count {
             if number % 3 == 0 {
               try await store.send("\(replica) \(number)")
@@ -44,7 +44,7 @@ import Testing
     #expect(await (try ledger(memory)).state == ledgers[0], "seed \(seed)")
   }
 
-  @Test("what others would overtake comes also where nothing else is appended", .timeLimit(.minutes(15)))
+  @Test("an entry that others would overtake is delivered even if nothing else is appended", .timeLimit(.minutes(15)))
   func overtakenByNothing() async throws {
     var rates = UnreliableLog.Rates()
     (rates.lost, rates.unacknowledged, rates.repeated, rates.overtaken, rates.broken) = (0, 0, 0, 100, 0)
@@ -57,7 +57,7 @@ import Testing
   }
 
   @Test(
-    "a store reads back what it accepted, through children and proxies, whatever the log does",
+    "a store on an unreliable log reads its own accepted actions, through children and proxies",
     .timeLimit(.minutes(15)), arguments: (0..<6).map { _ in UInt64.random(in: 0 ... .max) })
   func ownWrites(seed: UInt64) async throws {
     let store = try await ledger(UnreliableLog(MemoryLog(), seed: seed))

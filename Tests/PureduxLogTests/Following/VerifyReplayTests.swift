@@ -5,7 +5,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// What a replay in a test, or a job, says of a program.
+/// The result of replaying a log in a test, or in a job.
 @Suite(.timeLimit(.minutes(15))) struct VerifyReplayTests {
   private static let hash: @Sendable (Ledger) -> UInt64 = { ledger in
     ledger.entries.reduce(7) { $0 &* 31 &+ $1.utf8.reduce(7) { $0 &* 31 &+ UInt64($1) } }
@@ -42,7 +42,7 @@ import Testing
   }
 
   @Test(
-    "a program that comes to the same has nothing to report, and the log stays as it is", arguments: LogPlace.allCases)
+    "a program with the same result has nothing to report, and the log is unchanged", arguments: LogPlace.allCases)
   func same(place: LogPlace) async throws {
     try await place.withLog { log in
       try await Self.write(["a", "b", "no", "c"], to: log, refusing: "no")
@@ -54,7 +54,7 @@ import Testing
     }
   }
 
-  @Test("the first entry that another program would make something else of is named", arguments: 1...6)
+  @Test("the first entry with another result in another program is named", arguments: 1...6)
   func first(different: Int) async throws {
     let log = MemoryLog()
     try await Self.write((1...6).map { "\($0)" }, to: log)
@@ -63,7 +63,7 @@ import Testing
     #expect(report.reports.count == 1)
   }
 
-  @Test("what cannot be decoded is named, and an empty log is nothing to report")
+  @Test("an undecodable entry is named, and an empty log has nothing to report")
   func undecodable() async throws {
     let log = MemoryLog()
     #expect(try await verifyReplay(of: log, by: Self.program()) == ReplayReport())
@@ -87,9 +87,10 @@ import Testing
     #expect(try await log.newest()?.position == 2)
   }
 
-  @Test("in a process of its own a replay finds what ends it, and what has no end")
+  @Test("in a process of its own, a replay finds entries that end it, and entries that never end")
   func apart() async throws {
-    // The other process comes here, too, and to the call below. It reads what this one has written.
+    // The other process runs this test, too, and calls `verifyReplay` below. It reads the log that this process has
+    // written.
     let isOther = ProcessInfo.processInfo.environment["PUREDUX_VERIFY_REPLAY"] != nil
     let path = FileManager.default.temporaryDirectory.path + "/puredux-apart-\(isOther ? getppid() : getpid())"
     let arguments = ["--testing-library", "swift-testing", "--filter", "PureduxLogTests.VerifyReplayTests/apart"]

@@ -5,10 +5,10 @@ import Testing
 
 @testable import PureduxLog
 
-/// Seven versions of one program on one log, with rules, seals, skips, snapshots and truncation, against a sequential
-/// model that replays all that was ever appended (G11).
+/// Seven versions of one program use one log, with rules, seals, skips, snapshots and truncation. A sequential model
+/// replays all appended entries (G11).
 @Suite(.timeLimit(.minutes(60))) struct VersionHistoriesTests {
-  @Test("whatever versions do with a log, no acknowledged state differs, and one of them opens it")
+  @Test("after any operations by different versions, no acknowledged state differs, and one version opens the log")
   func histories() async throws {
     let first = UInt64.random(in: 0 ... .max)
     for seed in 0..<(isThorough ? 3_000 : 100) as Range<UInt64> {
@@ -23,7 +23,6 @@ import Testing
   }
 }
 
-/// One version of the program.
 private struct Version: Sendable {
   var schema: UInt32 = 1
   var newestSchema: UInt32 = 1
@@ -43,7 +42,7 @@ private struct Version: Sendable {
     knowing,
   ]
 
-  /// It decodes all, and knows all rules.
+  /// A version that decodes everything and knows all rules.
   static let knowing = Version(schema: 2, newestSchema: 3, rules: 2, newestRules: 2)
 
   private struct Undecodable: Error {}
@@ -72,7 +71,7 @@ private struct Version: Sendable {
   }
 }
 
-/// What a log says, by the sequential model: from its entries alone, of which none is ever gone here.
+/// The state of a log by the sequential model, from its entries alone, none of which is ever removed here.
 private struct Model {
   var state = Ledger()
   /// The rules that are sealed or written, and not skipped.
@@ -196,7 +195,7 @@ private struct History {
     }
   }
 
-  /// Decides about an entry, half of the time while a store saves, or truncates the log.
+  /// Decides about an entry. In half of the cases, a store saves a snapshot or truncates the log meanwhile.
   private mutating func skip() async {
     let head = log.all.count
     guard head > 0 else { return }
@@ -249,7 +248,7 @@ private struct History {
     }
   }
 
-  /// Waits until each store that is open has all, or has stopped, and compares their states with the model's.
+  /// Waits until each open store is up to date or has stopped, and compares the states with the model's.
   private mutating func settle() async throws {
     while true {
       let head = log.all.count
@@ -270,7 +269,7 @@ private struct History {
         }
       }
       open = going
-      // A store that has taken a decision back, or has ended, has appended something.
+      // A store that has taken a decision back, or has ended, has appended an entry.
       guard log.all.count == head else { continue }
       let model = try Model(log.all)
       for (version, store) in open {
@@ -286,11 +285,11 @@ private struct History {
     }
   }
 
-  /// The version that knows everything opens the log: with its snapshot, if nothing is found to be wrong.
+  /// The version that knows everything opens the log, with the snapshot if the check finds no problem.
   private mutating func openAtEnd() async throws {
     var (problems, newest) = ([LogCheck.Problem](), LogSnapshot?.none)
     var (opened, stop) = (LedgerStore?.none, LogStop?.none)
-    // A snapshot may still be on its way that a store had begun to save before it ended.
+    // An ended store may still be saving its last snapshot.
     var isRead: Bool
     repeat {
       isRead = true
@@ -303,7 +302,7 @@ private struct History {
       } catch StoreError.stopped(let reason) {
         stop = reason
       } catch LogError.truncated(let first) {
-        // Truncated behind a snapshot while the log was read.
+        // The log was truncated behind a snapshot while it was read.
         let covered = try await log.newest()?.position ?? 0
         try expect(first <= covered + 1, "the log begins with \(first), and its snapshot ends with \(covered)")
         isRead = false
@@ -339,7 +338,7 @@ private struct History {
   }
 }
 
-/// A log in memory that remembers what was truncated, and has another's entry before the next one that it is given.
+/// A log in memory that remembers truncated entries, and can put another writer's entry before the next one.
 private final class RememberingLog: OrderedLog, SnapshotStore {
   private struct Contents {
     var all: [LogRecord] = []
@@ -363,7 +362,7 @@ private final class RememberingLog: OrderedLog, SnapshotStore {
     }
   }
 
-  /// Under the lock, so that both are in the same order. The outcome is told later.
+  /// Runs under the lock, so that both have the same order. The outcome is reported later.
   private func add(
     _ entry: [UInt8], to contents: inout Contents, _ outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void
   ) {

@@ -5,8 +5,8 @@ import Testing
 
 @testable import PureduxLog
 
-/// What the next version of a program, and the one before, make of what was acknowledged (G11): the same, or they stop
-/// and name a position. Every change of a program, with and without what it can do about it.
+/// The next and the previous version of a program either read acknowledged entries with the same result, or stop and
+/// name a position (G11). Tests every change of a program, with and without its countermeasures.
 @Suite(.timeLimit(.minutes(15))) struct VersionsTests {
   enum Change: CaseIterable, Sendable {
     case memberAdded, memberRemoved, memberRenamed, typeChanged, caseAdded, stateChanged, guardTightened
@@ -44,14 +44,14 @@ import Testing
       }
     }
 
-    /// A reducer that decides otherwise, and no hash that would tell: what `Docs/Changing.md` has to warn of.
+    /// Whether a changed reducer goes unnoticed without a hash: the case that `Docs/Changing.md` warns of.
     var isBlind: Bool {
       guard !isCompared, keeping == .entries else { return false }
       return change == .reducerChanged || change == .guardTightened && direction == .forward
     }
   }
 
-  /// A version of a program: what it writes, and what its state says when it is opened, as texts.
+  /// A version of a program: the actions that it writes, and its state after opening, as texts.
   struct Version: Sendable {
     let written: [String]
     let open: @Sendable (any OrderedLog, LogOptions, _ writing: Cell?, _ isCompared: Bool) async throws -> [String]
@@ -115,7 +115,6 @@ import Testing
     case close
   }
 
-  /// The version before, and the next.
   static func versions(of change: Change) -> (before: Version, next: Version) {
     let bids = [1, 2, 3, 11, 20]
     let before = Version(bids.map { Bid(amount: $0) }) { "\($0.amount)" }
@@ -137,10 +136,10 @@ import Testing
     }
   }
 
-  @Test("what was acknowledged stays what it was, or the store stops and names a position", arguments: Cell.all)
+  @Test("acknowledged results do not change, or the store stops and names a position", arguments: Cell.all)
   func matrix(cell: Cell) async throws {
     let (before, next) = Self.versions(of: cell.change)
-    // The version before has never had what ends the next one.
+    // The version before does not contain the entry that ends the next one.
     let isTrap = cell.change == .traps
     if isTrap, cell.direction == .back { return }
     let (writer, reader) = cell.direction == .forward ? (before, next) : (next, before)
@@ -151,7 +150,7 @@ import Testing
       var options = LogOptions.once
       if isTrap, cell.keeping == .entries {
         let program = try #require(await ProgramIdentity.current())
-        // Two processes have died of it: `PoisonTests` has them do that.
+        // Two processes have died of the entry, as in `PoisonTests`.
         if let log = log as? any LocalLog, let directory = try await log.localDirectory() {
           for _ in 0..<2 { try RecoveryMark(FileNames.recovery, in: directory, program: program).begin(5) }
         } else {
@@ -168,7 +167,7 @@ import Testing
       } catch StoreError.stopped(let stop) {
         #expect(stop.position.map { 1...UInt64(writer.written.count) ~= $0 } == true, "\(stop)")
         #expect(!cell.isBlind)
-        // Nothing is harmed. The version before is another program, which knows nothing of the deaths of this one.
+        // Nothing is lost. The version before is another program, which does not know of this one's deaths.
         if isTrap, let log = log as? any LocalLog { try await log.localDirectory()?.remove(FileNames.recovery) }
         #expect(try await writer.open(log, .once, nil, cell.isCompared) == written)
       }

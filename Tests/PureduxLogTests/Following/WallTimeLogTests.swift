@@ -39,7 +39,7 @@ import Testing
     ) { $0.apply($1) }
   }
 
-  @Test("an auction whose process dies ends at its time in the next one, or at once where that has passed")
+  @Test("an auction whose process dies ends at its time in the next process, or at once if the time has passed")
   func afterRestart() async throws {
     let five = WallTime(since1970: .seconds(1_764_090_000))
     let memory = MemoryLog()

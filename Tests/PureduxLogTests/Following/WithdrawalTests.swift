@@ -7,9 +7,9 @@ import Testing
 
 @testable import PureduxLog
 
-/// The memory and the cost of callers that have given up: nothing of them is kept.
+/// The memory and the time of callers that have given up: nothing of them remains.
 @Suite(.timeLimit(.minutes(15))) struct WithdrawalTests {
-  /// An object that is counted for as long as anything holds it.
+  /// An object that is counted while it is alive.
   final class Token: Sendable {
     final class Counts: Sendable {
       let alive = Atomic(0)
@@ -48,7 +48,7 @@ import Testing
     ) { count, _ in count += 1 }
   }
 
-  /// The ways to wait for an action that the log has not been given.
+  /// The ways to wait for an action that has not been given to the log.
   enum Way: CaseIterable, Sendable {
     case send, reading, projection, child, within, performed, firstAction, firstActionWithin
 
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test("nothing is kept of callers that have given up while the log is away", arguments: Way.allCases)
+  @Test("nothing is retained of callers that have given up while the log is away", arguments: Way.allCases)
   func memory(way: Way) async throws {
     let (log, clock, counts) = (GatedLog(), ManualClock(), Token.Counts())
     var options = LogOptions.once
@@ -81,7 +81,7 @@ import Testing
     let child = store.childStore(initialState: 0, stateMapping: { parent, _ in parent }) { _, _ in }
     store.dispatch(Action())
     await log.untilHeld(1)
-    // One that waits before the others and one behind them, so that their places are in between.
+    // One action waits before the others and one after them, so that the others' places are in between.
     store.dispatch(Action())
     let before = await store.statistics.log
     let count = 200
@@ -107,7 +107,7 @@ import Testing
       case let other: Issue.record("\(other)")
       }
     }
-    // Behind everything that their ends have requested of the tree.
+    // Waits until the tree has performed the requests of their ends.
     let after = await store.statistics.log
     #expect(counts.value == 0)
     #expect(after?.pendingActions == 3 && before?.pendingActions == 2)
@@ -136,7 +136,8 @@ import Testing
       Task { try await store.send(Action(token: Token(counts)), within: .seconds(5)) }
     }
     await executor.untilWaiting(4)
-    // The drain, which leaves the rest to the senders on their way, and those, which take places behind it.
+    // The first job is the drain, which leaves the rest to the senders. The others are the senders, whose places are
+    // after that.
     for _ in 0..<4 { await executor.step() }
     await clock.untilAsleep(3)
     #expect(counts.value == 3)
@@ -160,7 +161,7 @@ import Testing
     var last: UInt64 = 0
     for step in 0..<2_000 {
       var isSame: Bool
-      // It grows for a while, and then shrinks.
+      // The queue alternately grows and shrinks.
       switch Int.random(in: 0..<(step / 500 % 2 == 0 ? 5 : 8), using: &random) {
       case 0...2:
         last += UInt64.random(in: 1...3, using: &random)
@@ -189,7 +190,7 @@ import Testing
       isSame = isSame && queue.count == model.count && queue.isEmpty == model.isEmpty
       isSame = isSame && queue.firstID == model.first?.id && queue.lastID == model.last?.id
       isSame = isSame && queue.first == model.first?.element
-      // The memory is that of the elements.
+      // The memory is in proportion to the number of elements.
       isSame = isSame && queue.slotCount <= 2 * queue.count + 33
       guard isSame else {
         Issue.record("step \(step), seed \(seed)")
@@ -202,7 +203,7 @@ import Testing
 
   @Test("withdrawing many takes a time that grows as their number does", arguments: Order.allCases)
   func cost(order: Order) {
-    /// The processor time of this thread, which others on the machine do not change.
+    /// The processor time of this thread, which excludes other work on the machine.
     func seconds(withdrawing count: Int) -> Double {
       var least = Double.infinity
       for _ in 0..<5 {
@@ -223,7 +224,7 @@ import Testing
       }
       return least
     }
-    // Linear: 4. Quadratic: 16.
+    // The ratio would be 4 if linear, and 16 if quadratic.
     let ratio = seconds(withdrawing: 40_000) / seconds(withdrawing: 10_000)
     #expect(ratio < 9)
   }

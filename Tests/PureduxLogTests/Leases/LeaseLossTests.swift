@@ -38,7 +38,7 @@ import Testing
 
   // MARK: Lost claims
 
-  /// How a claim is lost, without a trace in the state.
+  /// How a claim is lost without a trace in the state.
   enum Loss: CaseIterable, Sendable { case sealed, refused, admission, middleware }
 
   enum Moment: CaseIterable, Sendable { case first, renewal, takeover, afterRelease }
@@ -104,7 +104,7 @@ import Testing
     await store.settled()
     let after = await store.state
     #expect(holding.holds(after) && after.lease.renewals == (moment == .renewal ? 1 : 0))
-    // It goes on.
+    // The lease is still renewed.
     clock.advance(by: .seconds(4))
     await store.settled()
     #expect(await store.state.lease.renewals == after.lease.renewals + 1)
@@ -139,7 +139,7 @@ import Testing
   }
 
   @Test(
-    "a store that ends gives its lease up, and the next replica need not wait", arguments: End.allCases, Way.allCases)
+    "a store that ends releases its lease, and the next replica need not wait", arguments: End.allCases, Way.allCases)
   func released(end: End, way: Way) async throws {
     let log = MemoryLog()
     let (firstHolding, secondHolding) = (leaseholder(), leaseholder())
@@ -186,7 +186,7 @@ import Testing
     secondHolding.hold(second, effects: [])
     switch end {
     case .cancelled: await first!.shutdown()
-    // On a clock that stands still: it waits for no renewal.
+    // The clock stands still: the shutdown waits for no renewal.
     case .finished: await first!.shutdown(interceptors: .finish(within: .seconds(5)), clock: ManualClock())
     case .released:
       let states = first!.states()
@@ -208,7 +208,7 @@ import Testing
   }
 
   @Test(
-    "a lease that a store holds is given up, whichever store on its path ends", arguments: [false, true], [0, 1, 2])
+    "a store's lease is released, whichever store on its path ends", arguments: [false, true], [0, 1, 2])
   func above(isFinished: Bool, level: Int) async throws {
     let log = MemoryLog()
     let (firstHolding, secondHolding) = (leaseholder(), leaseholder())
@@ -240,7 +240,7 @@ import Testing
     let action: ShopAction
   }
 
-  @Test("each element whose interceptor holds a lease gives its own up, once")
+  @Test("each element whose interceptor holds a lease releases its own, once")
   func elements() async throws {
     let log = MemoryLog()
     let holding = leaseholder()
@@ -262,7 +262,7 @@ import Testing
     #expect(await store.state.values.allSatisfy { $0.lease.releasedBy == holding.replica && $0.lease.term == 1 })
   }
 
-  @Test("what a finishing store has begun under its lease is done before the lease is given up")
+  @Test("work that a finishing store has begun under its lease is done before the lease is released")
   func afterTheWork() async throws {
     let (begun, goesOn) = (Gate(), Gate())
     let log = MemoryLog()
@@ -297,7 +297,7 @@ import Testing
   private struct Job: Identifiable, Equatable, Sendable { let id: Int }
 }
 
-/// A log that loses one entry when it is told to: it refuses the entry, or is sealed before it.
+/// A log that loses one entry on request: it refuses the entry, or is sealed before it.
 private final class LosingLog: LogAround {
   let log: any OrderedLog = MemoryLog()
   private let losing = LockedValue<(bySeal: Bool, isLost: Gate)?>(nil)

@@ -4,7 +4,7 @@ import PureduxLogTesting
 import PureduxTestSupport
 import Testing
 
-/// Work that is to be done by one replica at a time.
+/// Work for one replica at a time.
 @Suite(.timeLimit(.minutes(15))) struct LeaseTests {
   struct Job: Codable, Sendable, Hashable, Identifiable {
     let id: Int
@@ -55,18 +55,17 @@ import Testing
     return Replica(store: store, holding: holding, subscriptions: holding.hold(store, effects: [work]))
   }
 
-  @Test("each job is begun by the replica that holds the lease, and another takes over when that is gone")
+  @Test("each job is begun by the replica that holds the lease, and another one takes over after its end")
   func takeover() async throws {
     let log = MemoryLog()
     let (firstBegun, secondBegun) = (Events<Int>(), Events<Int>())
-    // Each has a clock of its own.
     let (firstClock, secondClock) = (ManualClock(), ManualClock())
     let first = try await replica(log, firstBegun, clock: firstClock)
     _ = await first.store.state { first.holding.holds($0) }
     let second = try await replica(log, secondBegun, clock: secondClock)
     for id in 0..<20 { try await second.store.send(.order(Job(id: id))) }
     #expect(await second.store.state { $0.done.count == 20 }.done.values.allSatisfy { $0 == 1 })
-    // It is renewed before its time is over for the others, time and again.
+    // The holder renews the lease repeatedly before it expires for the others.
     for _ in 0..<10 {
       let renewals = await first.store.state.lease.renewals
       await first.store.settled()
@@ -78,7 +77,7 @@ import Testing
     #expect(await firstBegun.all.sorted() == Array(0..<20))
     #expect(await secondBegun.all.isEmpty)
     #expect(await second.store.state.lease.term == 1)
-    // It is gone without giving the lease up, as a process that dies.
+    // The holder disappears without releasing the lease, like a process that dies.
     for subscription in first.subscriptions { subscription.cancel() }
     await first.store.shutdown()
     for id in 20..<30 { try await second.store.send(.order(Job(id: id))) }
@@ -139,7 +138,7 @@ import Testing
     }
   }
 
-  /// A log whose entries come late, all together.
+  /// A log that delivers late entries together.
   final class LateLog: OrderedLog {
     let log = MemoryLog()
     let isPaused = LockedValue(false)
@@ -152,7 +151,7 @@ import Testing
     func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
       let read = Holder(position)
       return AsyncThrowingStream { [self] in
-        // All that there is once something has come, and the pause is over.
+        // Once an entry has arrived and the pause is over, all entries are delivered.
         for try await _ in log.records(after: read.value) { break }
         if isPaused.withLock({ $0 }) { await goesOn.wait() }
         for try await records in log.records(after: read.value) {
@@ -167,14 +166,14 @@ import Testing
     func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
   }
 
-  @Test("work that is given and taken away in what comes at once does not begin")
+  @Test("work that is given and withdrawn in one batch does not begin")
   func lostInOneBatch() async throws {
     let log = LateLog()
     let begun = Events<Int>()
     let isBehind = Holder(false)
     let late = try await replica(log, begun, clock: ManualClock(), executor: .serial(HeldExecutor())) {
       guard isBehind.value else { return }
-      // What has been started by now gets to run.
+      // Lets the tasks run that have been started by now.
       let ran = Latch()
       Task.detached {
         for _ in 1...10 { await Task.yield() }
@@ -201,7 +200,7 @@ import Testing
     await other.store.shutdown()
   }
 
-  @Test("who gives it up does not let others wait")
+  @Test("a released lease can be taken at once")
   func release() async throws {
     let log = MemoryLog()
     let first = try await replica(log, Events(), clock: ManualClock())
@@ -209,13 +208,13 @@ import Testing
     let giveUp = try #require(first.holding.release(in: held))
     let second = try await replica(log, Events(), clock: ManualClock())
     try await first.store.send(giveUp)
-    // Who gave it up does not take it again before the others do.
+    // A replica that released the lease does not take it again before the others do.
     #expect(second.holding.holds(await second.store.state { $0.lease.term == 2 }))
     await second.store.shutdown()
     await first.store.shutdown()
   }
 
-  @Test("of several claims for one term the first in the log has it, and what is late changes nothing")
+  @Test("of several claims for one term the first in the log wins, and late ones change nothing")
   func claims() {
     var lease = Lease()
     lease.apply(Lease.Claim(replica: 1, term: 1, renewals: lease.renewals))
@@ -226,7 +225,7 @@ import Testing
     lease.apply(Lease.Claim(replica: 2, term: 3, renewals: lease.renewals))
     lease.apply(Lease.Claim(replica: 2, term: 1, renewals: lease.renewals, isRelease: true))
     #expect(lease.holder == 1 && lease.term == 1)
-    // One that was cut off, and has not seen that the holder is alive.
+    // This replica was cut off, and has not seen that the holder is alive.
     lease.apply(Lease.Claim(replica: 2, term: 2, renewals: 0))
     #expect(lease.holder == 1 && lease.term == 1)
     lease.apply(Lease.Claim(replica: 2, term: 2, renewals: 1))

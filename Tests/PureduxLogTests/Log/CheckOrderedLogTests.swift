@@ -4,9 +4,9 @@ import PureduxLogTesting
 import PureduxTestSupport
 import Testing
 
-/// What the suite for anybody's log finds.
+/// The violations that the suite for users' own logs finds.
 @Suite(.timeLimit(.minutes(15))) struct CheckOrderedLogTests {
-  @Test("a log that breaks its contract is found, and which part", arguments: FaultyLog.Fault.allCases)
+  @Test("a violation of the contract of logs is found, with the violated part", arguments: FaultyLog.Fault.allCases)
   func finds(fault: FaultyLog.Fault) async throws {
     let logs = LockedValue<[String: FaultyLog]>([:])
     let clock = ManualClock()
@@ -48,7 +48,7 @@ final class FaultyLog: OrderedLog, SnapshotStore {
   enum Fault: CaseIterable {
     case leavesOut, swaps, tellsTwice, refuses, ignoresCancellation, neverAnswers, hidesTruncation, keepsFirstSnapshot
 
-    /// The part of the contract that is broken.
+    /// The violated part of the contract.
     var part: String {
       switch self {
       case .leavesOut, .swaps, .neverAnswers: "order"
@@ -66,7 +66,7 @@ final class FaultyLog: OrderedLog, SnapshotStore {
   private let truncated = LockedValue<UInt64>(0)
   private let first = LockedValue<LogSnapshot?>(nil)
 
-  /// Called when somebody waits for what will never come.
+  /// Called when the suite waits for an event that will never happen.
   private let stalls: @Sendable () -> Void
 
   init(_ fault: Fault, stalls: @escaping @Sendable () -> Void) {
@@ -111,7 +111,7 @@ final class FaultyLog: OrderedLog, SnapshotStore {
     let come = Record<UInt64>()
     return AsyncThrowingStream { [log, stalls] in
       let after = come.all.last ?? position
-      // The task of its own is not cancelled.
+      // The separate task is not cancelled.
       let reading = Task<[LogRecord]?, Never> { @Sendable in
         var iterator = log.records(after: after).makeAsyncIterator()
         return try? await iterator.next()

@@ -5,9 +5,9 @@ import Testing
 
 @testable import PureduxLog
 
-/// What tools are told of a log without its program.
+/// What tools can tell about a log without its program.
 @Suite(.timeLimit(.minutes(15))) struct CheckingTests {
-  @Test("an entry of each sort says what it is", arguments: LogPlace.allCases)
+  @Test("each kind of entry describes itself", arguments: LogPlace.allCases)
   func content(place: LogPlace) async throws {
     try await place.withLog { log in
       let before = WallTime.now - .seconds(2)
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  @Test("a snapshot says of what it is, and no more than the library reads")
+  @Test("a snapshot names its state, and nothing more than the library reads")
   func snapshot() async throws {
     let log = MemoryLogs()["tree"]
     try await CopyTests.fill(log)
@@ -52,7 +52,7 @@ import Testing
     #expect(LogSnapshot(position: 1, bytes: []).content == .unreadable)
   }
 
-  @Test("a log that stores go on with is found to be right, and so is its copy", arguments: CopyPlace.allCases)
+  @Test("a log in use by stores is found correct, and so is its copy", arguments: CopyPlace.allCases)
   func right(place: CopyPlace) async throws {
     for truncates in [false, true] {
       try await place.withLog { log in
@@ -71,13 +71,13 @@ import Testing
     #expect(try await MemoryLog().verifyEntries() == LogCheck())
   }
 
-  @Test("what a store would stop at is found, by its position")
+  @Test("entries at which a store would stop are found, by their positions")
   func wrong() async throws {
     let log = MemoryLogs()["tree"]
     try await CopyTests.fill(log)
     let entries = try await log.read(after: 0, through: log.head())
     let snapshot = try #require(try await log.snapshots?.newest())
-    // Each entry of actions that the snapshot has is missing once.
+    // Leaves out each entry of actions that the snapshot covers, one at a time.
     for missing in entries where missing.position < snapshot.position {
       guard case .actions(let actions) = missing.content, !actions.actions.isEmpty else { continue }
       let other = MemoryLog()
@@ -86,7 +86,7 @@ import Testing
       let problems = try await other.verifyEntries().problems
       #expect(problems.contains(.foreignSnapshot(position: snapshot.position)), "\(missing.position)")
     }
-    // And each one behind a snapshot: who wrote behind it had seen another order.
+    // Leaves out each entry after a snapshot, too: the later writers had applied another order.
     let row = MemoryLogs()["tree"]
     let store = try await ledger(row, options: .once)
     for action in ["a", "b"] { try await store.send(action) }
@@ -123,7 +123,7 @@ import Testing
     #expect(try await behind.verifyEntries().problems == [.foreignSnapshot(position: snapshot.position)])
   }
 
-  @Test("a running program meets a seal from outside, and stops behind a snapshot", arguments: LogPlace.allCases)
+  @Test("a running program stops at a seal from outside, after a snapshot", arguments: LogPlace.allCases)
   func sealed(place: LogPlace) async throws {
     try await place.withLog { log in
       await #expect(throws: LogError.refused("There is nothing in the log.")) {
@@ -151,7 +151,7 @@ import Testing
     }
   }
 
-  @Test("where nobody was open at a seal from outside, what is printed leads to the snapshot of it")
+  @Test("if no store was open at a seal from outside, the printed advice leads to its snapshot")
   func sealedWhileClosed() async throws {
     let (log, told) = (MemoryLog(), Record<LogReport>())
     let store = try await ledger(log, options: .once)

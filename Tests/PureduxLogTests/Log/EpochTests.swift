@@ -5,9 +5,9 @@ import Testing
 
 @testable import PureduxLog
 
-/// That a position of one past is never taken for one of another.
+/// A position of one past is never mistaken for a position of another.
 @Suite(.timeLimit(.minutes(15))) struct EpochTests {
-  @Test("stores are in the epoch that began last, however they have come there", arguments: LogPlace.allCases)
+  @Test("stores are in the latest epoch, whether by replay, by a snapshot or live", arguments: LogPlace.allCases)
   func begun(place: LogPlace) async throws {
     try await place.withLog { log in
       let store = try await ledger(log, options: .once)
@@ -54,7 +54,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("what a store wrote that was ahead of a restored log stops all, until it is decided that it is skipped")
+  @Test("entries of a store ahead of a restored log stop all stores, until a decision skips them")
   func ahead() async throws {
     let log = MemoryLog()
     let store = try await ledger(log, options: .once)
@@ -78,7 +78,7 @@ import Testing
     await next.shutdown()
   }
 
-  @Test("what is written is read, and what is not whole is not", arguments: ["", "caf\u{E9}"])
+  @Test("an epoch is read as it was written, and an incomplete one is not", arguments: ["", "caf\u{E9}"])
   func written(reason: String) {
     let epoch = LogEntry.Epoch(number: 7, time: 8, reason: reason)
     let bytes = LogEntry.encode(epoch)

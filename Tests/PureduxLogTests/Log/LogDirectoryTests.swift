@@ -6,7 +6,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// Logs by key: which there are, and what is left of one that is removed.
+/// Logs by key: their list, and the remains of removed logs.
 @Suite(.timeLimit(.minutes(15))) struct LogDirectoryTests {
   @Test("logs in memory and in files keep the contract of directories of logs", arguments: LogPlace.allCases)
   func contract(place: LogPlace) async throws {
@@ -26,7 +26,7 @@ import Testing
     }
   }
 
-  @Test("the removal of trees that nobody uses leaves nothing")
+  @Test("the removal of unused trees leaves nothing")
   func unused() async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
@@ -35,7 +35,7 @@ import Testing
     await log.close()
   }
 
-  @Test("a tree is listed once something is written to it, however far its directory had been made before")
+  @Test("a tree is listed from its first entry on, however complete its directory was before")
   func unwritten() async throws {
     let directory = try TemporaryDirectory()
     do {
@@ -47,7 +47,7 @@ import Testing
       await log.close()
     }
     let files = FileManager.default
-    // As processes leave them that die before the first entry.
+    // A process that dies before the first entry leaves directories like these.
     for name in ["=empty", "=named", "~" + String(repeating: "0", count: 64)] {
       try files.createDirectory(atPath: directory.path + "/" + name, withIntermediateDirectories: true)
     }
@@ -57,7 +57,7 @@ import Testing
     try Disk(first, in: begun, .writing).truncate(to: RecordFormat.headerSize)
     try AcknowledgedMark.ofNothing.place(in: begun)
     try files.removeItem(atPath: directory.path + "/=snapshot/" + first)
-    // Acknowledged entries that are gone, or damaged, are no reason to leave a tree out.
+    // Missing or damaged acknowledged entries do not exclude a tree from the list.
     try files.removeItem(atPath: directory.path + "/=gone/" + first)
     try Disk(first, in: Directory(directory.path + "/=damaged"), .writing).write([0xff], at: 0)
     let log = try FileLog(directory: directory.path)
@@ -68,7 +68,7 @@ import Testing
     await log.close()
   }
 
-  /// How a tree is damaged. The key of a tree with a long key is in its files alone.
+  /// The ways to damage a tree. Only a tree's files contain its key if that is long.
   enum Damage: CaseIterable {
     case longWithoutIdentity, longWithDamagedIdentity, longExchanged, newerSummary, records
 
@@ -76,7 +76,7 @@ import Testing
 
     var key: String { self == .records || self == .newerSummary ? "b" : Self.long }
 
-    /// The path of the tree's directory afterwards.
+    /// Damages the tree. Returns the path of its directory afterwards.
     func hurt(_ directory: String) throws -> String {
       let files = FileManager.default
       var tree = directory + "/" + FileNames.directory(of: key)
@@ -98,7 +98,7 @@ import Testing
   }
 
   @Test(
-    "a file, or a link to nothing, in the place of a tree's directory is no empty tree", arguments: [false, true],
+    "a file, or a dangling link, in place of a tree's directory is no empty tree", arguments: [false, true],
     ["b", Damage.long])
   func noDirectory(isLink: Bool, key: String) async throws {
     let directory = try TemporaryDirectory()
@@ -123,7 +123,7 @@ import Testing
     }
     #expect(keys.isSuperset(of: Set(["a", "b", Damage.long, "z"]).subtracting([key])))
     await log.close()
-    // The disk is there again.
+    // The disk is available again.
     try FileManager.default.removeItem(atPath: place)
     try FileManager.default.moveItem(atPath: directory.path + "/moved", toPath: place)
     #expect(try await FileLog(directory: directory.path + "/logs")[key].append([2]) == 2)
@@ -140,7 +140,7 @@ import Testing
     await before.close()
     let place = try damage.hurt(directory.path + "/logs")
     let log = try FileLog(directory: directory.path + "/logs")
-    // Each list has all other trees, and then names the damaged one, unless the list has its key.
+    // Each list has all other trees, and then an error names the damaged one, unless the list has its key.
     func read(_ keys: AsyncThrowingStream<String, any Error>) async throws -> ([String], String?) {
       var all: [String] = []
       do {
@@ -173,7 +173,7 @@ import Testing
       #expect(damage == .records ? texts.withLock { $0 } == nil : texts.withLock { $0 }?.contains(place) == true)
     }
     for key in ["a", "z"] { #expect(try await log[key].append([2]) == 2) }
-    // So it is with all that takes every tree.
+    // Every operation on all trees behaves in this way.
     let archive = directory.path + "/archive"
     let exported = try await log.export(to: archive)
     let target = MemoryLogs()
@@ -237,7 +237,7 @@ import Testing
     #expect(violation?.part == fault.part, "\(String(describing: violation))")
   }
 
-  @Test("the keys of files come in order, however few are in memory", arguments: [1, 2, 7, 40])
+  @Test("the keys of files are listed in order, however few are in memory", arguments: [1, 2, 7, 40])
   func batches(batch: Int) async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
@@ -245,7 +245,7 @@ import Testing
     for key in keys { _ = try await log[key].append([1]) }
     #expect(try await all(log.keys(prefix: "", batch: batch)) == keys)
     #expect(try await all(log.keys(prefix: "tree 1", batch: batch)) == keys.filter { $0.hasPrefix("tree 1") })
-    // What is there all the while comes, whatever else goes.
+    // Trees that exist during the whole listing are listed, even if others are removed.
     var found: [String] = []
     for try await key in log.keys(prefix: "", batch: batch) {
       found.append(key)
@@ -284,13 +284,13 @@ import Testing
     let opened = try await ledger(again["tree"])
     #expect(await opened.state.entries == ["new"])
     await opened.shutdown()
-    // Nothing is left of one that is removed without a fault, either; and what was left is tried again.
+    // Nothing remains of a tree that is removed without a fault. Earlier remains are deleted, too.
     try await again.remove("tree")
     #expect(try !holds(directory.path, "new"))
     await again.close()
   }
 
-  @Test("what a removal leaves is deleted with the next one")
+  @Test("the remains of a removal are deleted with the next one")
   func deletedLater() async throws {
     let directory = try TemporaryDirectory()
     let fails = Flag()
@@ -305,7 +305,7 @@ import Testing
     await log.close()
   }
 
-  @Test("a tree whose files somebody has moved away can be removed, and begins anew")
+  @Test("a tree whose files were moved away can be removed, and a new one begins")
   func moved() async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
@@ -319,7 +319,7 @@ import Testing
     await log.close()
   }
 
-  @Test("who opens a store of a tree that is just being removed gets one of the old or the new, or is told")
+  @Test("a store opened during the removal of its tree belongs to the old or the new tree, or the opening fails")
   func opening() async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
@@ -345,7 +345,7 @@ import Testing
   }
 }
 
-/// Whether one of the files in a directory, or below it, has a text.
+/// Whether a file in the directory, or below it, contains the text.
 func holds(_ directory: String, _ text: String) throws -> Bool {
   for name in try FileManager.default.subpathsOfDirectory(atPath: directory) {
     guard let data = FileManager.default.contents(atPath: directory + "/" + name) else { continue }
@@ -354,12 +354,12 @@ func holds(_ directory: String, _ text: String) throws -> Bool {
   return false
 }
 
-/// Logs in memory with a fault.
+/// Logs in memory with one fault.
 final class FaultyLogs: LogDirectory {
   enum Fault: CaseIterable {
     case listsNothing, listsUnused, comparesBytes, removesNothing, forgetsSummaries, goesOn, keepsEmpty, staysOpen
 
-    /// The part of the contract that is broken.
+    /// The violated part of the contract.
     var part: String {
       switch self {
       case .listsNothing, .listsUnused, .removesNothing: "keys"
@@ -406,9 +406,9 @@ final class FaultyLogs: LogDirectory {
   func remove(_ key: String) async throws(LogError) {
     switch fault {
     case .removesNothing: return
-    // Of the other trees, too, nobody is told.
+    // The stores of the other trees are not told, either.
     case .goesOn: logs.withLock { $0 = MemoryLogs() }
-    // A tree without entries lives on.
+    // A tree without entries survives its removal.
     case .keepsEmpty:
       let isListed = try? await current.keys(prefix: key).contains { $0 == key }
       if isListed == true { try await current.remove(key) }

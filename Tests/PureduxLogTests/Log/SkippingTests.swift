@@ -5,7 +5,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// That no decision takes a log from all versions of a program, and that a decision can be taken back (G11).
+/// No decision makes a log unusable for all versions of a program, and decisions can be taken back (G11).
 @Suite(.timeLimit(.minutes(15))) struct SkippingTests {
   static func options(ignoresSnapshots: Bool = false, told: Record<LogReport>? = nil) -> LogOptions {
     var options = LogOptions.once
@@ -15,7 +15,6 @@ import Testing
     return options
   }
 
-  /// Opens the log, and returns its entries.
   static func entries(
     _ log: any OrderedLog, ignoresSnapshots: Bool = false, told: Record<LogReport>? = nil
   ) async throws -> [String] {
@@ -25,7 +24,8 @@ import Testing
     return entries
   }
 
-  /// Entries named for their positions: those up to `first` are gone, those up to `snapshot` are in the snapshot.
+  /// Writes entries named for their positions. Entries before `first` are truncated; entries up to `snapshot` are in
+  /// the snapshot.
   static func fill(_ log: any OrderedLog, through last: UInt64, snapshot: UInt64, first: UInt64) async throws {
     let store = try await ledger(log, options: options())
     for position in 1...last {
@@ -49,7 +49,7 @@ import Testing
   }
 
   @Test(
-    "an entry that the snapshot of a truncated log has is not skipped, and the answer says what to do instead",
+    "an entry in the snapshot of a truncated log is not skipped, and the error names the alternative",
     arguments: SmallPlace.allCases)
   func covered(place: SmallPlace) async throws {
     try await place.withLog { log in
@@ -67,7 +67,7 @@ import Testing
       #expect(try await log.head() == 15)
       #expect(try await log.verifyEntries().problems == [])
       #expect(try await Self.entries(log) == Self.names(1...15))
-      // An entry behind the snapshot is skipped as ever.
+      // An entry after the snapshot can be skipped as always.
       try await log.skip(position: 15, reason: "back to the version before")
       #expect(try await Self.entries(log) == Self.names(1...14))
       let copy = MemoryLogs()["copy"]
@@ -101,7 +101,7 @@ import Testing
   }
 
   @Test(
-    "where the log has no beginning and no snapshot, nothing is decided, sealed or begun",
+    "without the log's beginning and without a snapshot, no decision, seal or epoch is accepted",
     arguments: SmallPlace.allCases)
   func withoutSnapshot(place: SmallPlace) async throws {
     try await place.withLog { log in
@@ -143,7 +143,7 @@ import Testing
       try await expect(["1", "3"])
       try await log.skip(position: 2, reason: "to be sure")
       try await expect(["1", "3"])
-      // One that is open, and has obeyed the decision, stops.
+      // An open store that has obeyed the decision stops.
       let open = try await ledger(log, options: Self.options())
       let other = try await log.skip(position: 3, reason: "a mistake")
       for await phase in open.logPhases() { if case .stopped(.diverged(position: 3)) = phase { break } }
@@ -156,7 +156,7 @@ import Testing
     }
   }
 
-  @Test("a decision that the snapshot of a seal has carried out already is not taken back")
+  @Test("a decision that a seal's snapshot has already carried out is not taken back")
   func carriedOut() async throws {
     let log = MemoryLogs()["tree"]
     func open(_ rules: UInt32, ignoresSnapshots: Bool = false) async throws -> LedgerStore {
@@ -180,17 +180,17 @@ import Testing
     #expect(try await log.verifyEntries().problems == [])
   }
 
-  /// What happens while a decision about an entry is on its way.
+  /// A race with a decision about an entry.
   enum Race: CaseIterable, Sendable {
     /// The log is truncated behind a snapshot that has the entry.
     case truncated
     /// A snapshot that has the entry is saved, and the log was truncated before.
     case saved
-    /// The same, by who has looked for decisions before this one came, and saves behind it.
+    /// As `saved`, by a store that looked for decisions before this one arrived, and saves after it.
     case savedLater
   }
 
-  @Test("where a snapshot or a truncation comes between, the log is opened all the same", arguments: Race.allCases)
+  @Test("after a snapshot or truncation during a decision, the log still opens", arguments: Race.allCases)
   func race(race: Race) async throws {
     let log = RacingLog()
     try await Self.fill(log.memory, through: 4, snapshot: race == .truncated ? 3 : 1, first: race == .truncated ? 1 : 2)
@@ -218,7 +218,6 @@ import Testing
     let copy = MemoryLogs()["copy"]
     try await log.copy(to: copy)
     #expect(try await Self.entries(copy) == Self.names(1...4))
-    // A store that is open goes on as well.
     if race == .savedLater {
       #expect(told.all == [.takenBack(key: nil, position: 3, decision: 5, snapshot: 4)])
       #expect(told.all.allSatisfy { "\($0)".contains("position 3") && "\($0)".contains("position 5") })
@@ -227,7 +226,7 @@ import Testing
     }
   }
 
-  @Test("a log that was lost to such a decision before is opened by this version, and stores that are open go on")
+  @Test("a log that an earlier version could not open after such a decision is opened, and open stores continue")
   func lost() async throws {
     let log = MemoryLog()
     try await Self.fill(log, through: 15, snapshot: 14, first: 12)
@@ -240,7 +239,7 @@ import Testing
     #expect(told.all == [.takenBack(key: nil, position: 13, decision: 16, snapshot: 14)])
     #expect(try await log.verifyEntries().problems == [])
     #expect(try await Self.entries(log) == Self.names(1...15) + ["more"])
-    // One about an entry that is gone, too.
+    // The same holds for a decision about a truncated entry.
     _ = try await log.append(LogEntry.encode(LogEntry.Decision(skipped: 3, time: 7, reason: "back")))
     #expect(try await Self.entries(log) == Self.names(1...15) + ["more"])
   }
@@ -255,7 +254,7 @@ import Testing
     #expect(LogEntry.decode(bytes) == .decision(decision))
     bytes[5] = 0x0E
     #expect(LogEntry.moved(LogEntry.encode(decision), to: 270) == bytes)
-    // A sort that is newer than that stops this version.
+    // An entry kind newer than that stops this version.
     bytes[4] = 7
     #expect(LogEntry.decode(bytes) == .newerFormat)
   }
@@ -284,7 +283,7 @@ import Testing
   }
 
   @Test(
-    "a log is not truncated or erased before what was decided of its snapshot is carried out",
+    "a log is not truncated or erased before the decisions about its snapshot are carried out",
     arguments: SmallPlace.allCases)
   func spared(place: SmallPlace) async throws {
     try await place.withLog { log in
@@ -300,7 +299,7 @@ import Testing
       held.holding.release()
       await store.shutdown()
       #expect(try await log.verifyEntries().first == 1)
-      // What is printed leads out.
+      // The printed advice leads to a working log.
       let told = Record<LogReport>()
       await #expect(throws: StoreError.stopped(.diverged(position: 2))) { try await Self.entries(log, told: told) }
       #expect(try await Self.entries(log, ignoresSnapshots: true) == ["1", "3"])
@@ -309,7 +308,7 @@ import Testing
   }
 }
 
-/// Where a log is, each of whose entries can be truncated by itself.
+/// The place of a log whose entries can each be truncated singly.
 enum SmallPlace: CaseIterable, Sendable {
   case memory, files
 
@@ -327,7 +326,7 @@ enum SmallPlace: CaseIterable, Sendable {
   }
 }
 
-/// A log of which a process may only read.
+/// A log that the process may only read.
 private struct ReadOnlyLog: LogAround {
   let log: any OrderedLog
 
@@ -336,7 +335,7 @@ private struct ReadOnlyLog: LogAround {
   }
 }
 
-/// A log in memory to which something happens before the next entry is appended.
+/// A log in memory that runs a closure before the next append.
 private final class RacingLog: LogAround {
   let memory = MemoryLog()
   var log: any OrderedLog { memory }
@@ -353,7 +352,7 @@ private final class RacingLog: LogAround {
   }
 }
 
-/// A log whose entries do not come to a store that was opened before, while they are held; all else goes to the log.
+/// A log that holds entries back from a store opened earlier; other calls pass through.
 private struct HeldRecords: LogAround {
   let log: any OrderedLog
   let holding = RecordHold()

@@ -6,10 +6,10 @@ import Testing
 
 @testable import PureduxLog
 
-/// What is kept of a state for lists of trees.
+/// Summaries of states, for lists of trees.
 @Suite(.timeLimit(.minutes(15))) struct SummaryTests {
   private struct Brief: Codable, Equatable, Sendable {
-    /// How many entries do not begin with "-".
+    /// The number of entries that do not begin with "-".
     var count: Int
     var last: String?
 
@@ -44,7 +44,6 @@ import Testing
     return DecodedSummary(key: kept.key, position: kept.position, value: value)
   }
 
-  /// Lets time go on until something holds.
   private func advance(_ clock: ManualClock, until isReached: () async throws -> Bool) async throws {
     while try await !isReached() {
       clock.advance(by: .seconds(1))
@@ -52,9 +51,9 @@ import Testing
     }
   }
 
-  // MARK: When it is written
+  // MARK: Times of writing
 
-  @Test("when the store has ended and the log is closed it is what the last state says", arguments: LogPlace.allCases)
+  @Test("after the end of the store and the log's closing, it is that of the last state", arguments: LogPlace.allCases)
   func atTheEnd(place: LogPlace) async throws {
     try await place.withDirectory { open in
       for round in 0..<2 {
@@ -70,7 +69,7 @@ import Testing
     }
   }
 
-  @Test("what is under way when the store ends is in it", arguments: LogPlace.allCases)
+  @Test("it includes actions on their way at the store's end", arguments: LogPlace.allCases)
   func underWayAtTheEnd(place: LogPlace) async throws {
     try await place.withDirectory { open in
       let logs = try await open()
@@ -85,7 +84,7 @@ import Testing
     }
   }
 
-  @Test("one that another replica has written of a state in between does not stay", arguments: LogPlace.allCases)
+  @Test("another replica's summary of an intermediate state is replaced", arguments: LogPlace.allCases)
   func between(place: LogPlace) async throws {
     try await place.withLog { log in
       let clock = ManualClock()
@@ -93,7 +92,7 @@ import Testing
       try await store.send("a")
       try await advance(clock) { try await kept(log)?.position == 1 }
       let bytes = try #require(try await log.summaries?.kept()?.bytes)
-      // Its own is the same at 3 as at 1, and another one's of 2 is there.
+      // The store's own summary is the same at 3 as at 1, and another replica's summary of 2 is stored.
       try await store.send("-")
       _ = try await log.summaries?.save([0x30], at: 2)
       try await store.send("-")
@@ -110,7 +109,7 @@ import Testing
     while try await kept(log)?.value.count != 1 { await Task.yield() }
   }
 
-  @Test("what has changed is written when the interval is over, and not before", arguments: LogPlace.allCases)
+  @Test("a changed summary is written after the interval, and not before", arguments: LogPlace.allCases)
   func afterInterval(place: LogPlace) async throws {
     try await place.withLog { log in
       let clock = ManualClock()
@@ -127,7 +126,7 @@ import Testing
     }
   }
 
-  @Test("a flood has one, which is asked for once", arguments: LogPlace.allCases)
+  @Test("a flood of actions has one summary, computed once", arguments: LogPlace.allCases)
   func flood(place: LogPlace) async throws {
     try await place.withLog { log in
       let (clock, calls) = (ManualClock(), Record<Brief>())
@@ -143,7 +142,7 @@ import Testing
     }
   }
 
-  @Test("what has not changed is not written, until the store ends, and not then where nothing was applied")
+  @Test("an unchanged summary is not written before the store ends, and not then if nothing was applied")
   func unchanged() async throws {
     let (log, clock, calls) = (WatchedSummaries(), ManualClock(), Record<Brief>())
     let first = try await store(log, clock: clock, calls: calls)
@@ -156,7 +155,7 @@ import Testing
     #expect(log.saves.all == [1, 3])
     try await first.send("- not counted")
     await first.shutdown()
-    // Its position says how far it holds.
+    // The stored position tells how far the summary holds.
     #expect(log.saves.all == [1, 3, 4])
     let asked = calls.all.count
     let second = try await store(log, calls: calls)
@@ -166,7 +165,7 @@ import Testing
     #expect(try await kept(log)?.value == Brief(Ledger(entries: ["a", "b"])))
   }
 
-  @Test("a snapshot that is asked for has it written at once", arguments: LogPlace.allCases)
+  @Test("a requested snapshot writes it at once", arguments: LogPlace.allCases)
   func withSnapshot(place: LogPlace) async throws {
     try await place.withLog { log in
       let store = try await store(log)
@@ -177,7 +176,7 @@ import Testing
     }
   }
 
-  @Test("what is kept and differs is written when the tree is opened", arguments: LogPlace.allCases)
+  @Test("a different stored summary is replaced when the tree is opened", arguments: LogPlace.allCases)
   func opened(place: LogPlace) async throws {
     try await place.withLog { log in
       let without = try await ledger(log)
@@ -187,7 +186,8 @@ import Testing
       let store = try await store(log)
       while try await kept(log)?.value.count != 2 { await Task.yield() }
       await store.shutdown()
-      // Another version of the program says something else of the same state, and an older state was wrong.
+      // Another version of the program summarizes the same state differently. If snapshots are ignored, the summarized
+      // state may have been wrong.
       for ignoring in [false, true] {
         var options = LogOptions.once
         options.ignoresSnapshots = ignoring
@@ -233,9 +233,9 @@ import Testing
     #expect(try await kept(log)?.value.count == 1)
   }
 
-  // MARK: Which one stays
+  // MARK: Precedence
 
-  @Test("one of a replica that lags does not take the place of a newer one")
+  @Test("a lagging replica's summary does not replace a newer one")
   func lag() async throws {
     let memory = MemoryLog()
     let log = MortalLog(memory)
@@ -291,7 +291,7 @@ import Testing
     }
   }
 
-  @Test("that of a tree that is removed is gone, whatever its store has still to write", arguments: LogPlace.allCases)
+  @Test("that of a removed tree is deleted, even if its store has more to write", arguments: LogPlace.allCases)
   func removed(place: LogPlace) async throws {
     try await place.withDirectory { open in
       let logs = try await open()
@@ -311,7 +311,7 @@ import Testing
     }
   }
 
-  @Test("behind an erasure it is that of the state without what was erased, at once", arguments: LogPlace.allCases)
+  @Test("after an erasure it is at once that of the state without the erased data", arguments: LogPlace.allCases)
   func erased(place: LogPlace) async throws {
     try await place.withLog { log in
       let store = try await store(log)
@@ -321,7 +321,7 @@ import Testing
       try await store.send("forget")
       #expect(try await store.eraseLog() == 3)
       #expect(try await kept(log)?.value == Brief(Ledger(entries: ["a", "forget"])))
-      // One that is as it was stays.
+      // An unchanged summary stays.
       #expect(try await store.eraseLog() >= 3)
       #expect(try await kept(log)?.value == Brief(Ledger(entries: ["a", "forget"])))
       #expect(try await kept(log)?.position ?? 0 >= 3)
@@ -358,9 +358,9 @@ import Testing
     await log.close()
   }
 
-  // MARK: What fails
+  // MARK: Failures
 
-  @Test("what fails for a time is tried again, and what fails for good is told once")
+  @Test("a temporary failure is retried, and a permanent one is reported once")
   func failing() async throws {
     let (log, clock, told) = (WatchedSummaries(), ManualClock(), Record<LogReport>())
     var options = LogOptions.once
@@ -386,7 +386,7 @@ import Testing
       ])
   }
 
-  @Test("one that cannot be encoded or is too large, and a log that keeps none, are told")
+  @Test("a summary that cannot be encoded or is too large is reported, and so is a log without summaries")
   func refused() async throws {
     let told = Record<LogReport>()
     var options = LogOptions.once
@@ -414,7 +414,7 @@ import Testing
 
   // MARK: Lists
 
-  @Test("they are listed by what their keys begin with, as values, and one that cannot be decoded is named")
+  @Test("they are listed by their keys' prefix, as values, and an undecodable one is named")
   func list() async throws {
     let logs = MemoryLogs()
     for key in ["boards/1", "boards/2", "others/1"] {
@@ -434,11 +434,11 @@ import Testing
     #expect(
       error?.description
         == "The summary of the log \"boards/2\" at position 1 cannot be decoded: no value for count.")
-    // Who wants to go on takes the bytes.
+    // Callers that want to continue take the bytes.
     #expect(try await all(logs.summaries(prefix: "")).map(\.bytes.count).filter { $0 == 2 } == [2])
   }
 
-  @Test("those of files come in order, however few are read at a time", arguments: [1, 2, 7, 40])
+  @Test("summaries of files are listed in order, however few are read at a time", arguments: [1, 2, 7, 40])
   func batches(batch: Int) async throws {
     let directory = try TemporaryDirectory()
     let log = try FileLog(directory: directory.path)
@@ -472,7 +472,7 @@ import Testing
       while try await kept(log["tree"]) == nil { await Task.yield() }
       await store.shutdown()
     }
-    // That of another tree is none of this one's.
+    // Another tree's summary is not accepted.
     try Data(contentsOf: URL(fileURLWithPath: directory.path + "/=beside/summary")).write(to: path)
     #expect(try await all(log.summaries(prefix: "")).map(\.key) == ["beside"])
     #expect(try await kept(log["tree"]) == nil)
@@ -503,7 +503,7 @@ import Testing
   }
 }
 
-/// Logs of which there are no lists of summaries.
+/// Logs without lists of summaries.
 private struct ListlessLogs: LogDirectory {
   subscript(key: String) -> any OrderedLog { WatchedSummaries(keepsSummaries: false) }
   func keys(prefix: String) -> AsyncThrowingStream<String, any Error> { AsyncThrowingStream { nil } }
@@ -511,7 +511,7 @@ private struct ListlessLogs: LogDirectory {
   func close() async {}
 }
 
-/// A log in memory whose summaries are watched, and can be refused.
+/// A log in memory that records saved summaries, and can refuse them.
 private final class WatchedSummaries: OrderedLog, SummaryStore {
   let memory = MemoryLog()
   let saves = Record<UInt64>()

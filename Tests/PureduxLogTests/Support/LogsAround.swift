@@ -2,7 +2,7 @@ import Puredux
 
 @testable import PureduxLog
 
-/// A log that passes everything on to another one, except for the members that a test's type implements.
+/// A log that forwards all calls to another log, except for the members that a test's type implements.
 protocol LogAround: OrderedLog {
   var log: any OrderedLog { get }
 }
@@ -21,7 +21,7 @@ extension LogAround {
   func erase(through position: UInt64) async throws(LogError) { try await log.erase(through: position) }
 }
 
-/// Holds back entries on their way from a log to a store.
+/// Holds entries back on their way from a log to a store.
 final class RecordHold: Sendable {
   private let isHolding = LockedValue(false)
   private let releases = Arrivals()
@@ -37,7 +37,7 @@ final class RecordHold: Sendable {
 
   /// The entries of a log, none of them while they are held back.
   ///
-  /// - Parameter singly: Whether they come one at a time.
+  /// - Parameter singly: Whether the entries are delivered one at a time.
   func records(
     _ log: any OrderedLog, after position: UInt64, singly: Bool = false
   ) -> AsyncThrowingStream<[LogRecord], any Error> {

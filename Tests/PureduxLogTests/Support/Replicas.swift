@@ -4,7 +4,7 @@ import PureduxTestSupport
 
 @testable import PureduxLog
 
-/// What the stores of these tests hold: every action in order.
+/// The state of these tests: every action in order.
 struct Ledger: Codable, Equatable, Sendable {
   var entries: [String] = []
 }
@@ -27,7 +27,8 @@ func ledger(
 }
 
 extension LogOptions {
-  /// What has not come back is not given to the log once more, however slow the machine is: positions are known.
+  /// Entries that have not been acknowledged are never given to the log again, however slow the machine is, so that
+  /// positions are known.
   static var once: LogOptions {
     var options = quick
     options.patience = .seconds(1_000_000)
@@ -35,7 +36,6 @@ extension LogOptions {
   }
 }
 
-/// Where a log is.
 enum LogPlace: String, CaseIterable, Sendable {
   case memory
   case files
@@ -53,7 +53,7 @@ enum LogPlace: String, CaseIterable, Sendable {
 }
 
 extension LogPlace {
-  /// Gives a body what opens the logs, also once more after they have been closed.
+  /// Calls the body with a function that opens the logs, also again after they have been closed.
   func withDirectory(_ body: (() async throws -> any LogDirectory) async throws -> Void) async throws {
     switch self {
     case .memory:
@@ -73,7 +73,7 @@ extension LogPlace {
   }
 }
 
-/// Logs in memory that outlive who closes them.
+/// Logs in memory that survive `close`.
 private struct StayingLogs: LogDirectory {
   let logs: MemoryLogs
 
@@ -87,14 +87,13 @@ private struct StayingLogs: LogDirectory {
 }
 
 extension RootStore {
-  /// Returns the first state that satisfies a condition.
   nonisolated func state(where condition: (State) -> Bool) async -> State {
     for await state in states() where condition(state) { return state }
     return await state
   }
 }
 
-/// Where something happened, for a test that waits for it.
+/// A list of events, for tests that wait for them.
 actor Events<Event: Sendable> {
   private(set) var all: [Event] = []
   private var waiting: [(Int, CheckedContinuation<Void, Never>)] = []

@@ -2,7 +2,7 @@ import Puredux
 import PureduxTestSupport
 import PureduxTesting
 
-/// What is wrong with a store, and the guarantee that it breaks.
+/// A fault of a store. Each breaks one guarantee.
 enum Fault: CaseIterable, Sendable {
   case losesDispatches, losesSends, reorders, reordersAmongTasks, reducesTwice, tearsStates, readsLate, readsBackwards
   case doublesStates, leavesOutStates, leavesOutTheFirst, subscribesLate, keepsTooMuch
@@ -37,7 +37,6 @@ enum Fault: CaseIterable, Sendable {
   }
 }
 
-/// A store that does one thing wrong.
 final class BrokenStore: StoreType {
   typealias State = [Int]
   typealias Action = Int
@@ -60,7 +59,7 @@ final class BrokenStore: StoreType {
   private let hasCancelled = Flag()
   private let dispatched = Record<Void>()
 
-  /// - Parameter stalled: Opened when somebody waits for what will not come.
+  /// - Parameter stalled: Opened when a caller waits for an event that will not happen.
   init(_ fault: Fault, with interceptor: Interceptor<[Int], Int>? = nil, stalled: Gate) {
     self.fault = fault
     self.stalled = stalled
@@ -177,7 +176,7 @@ final class BrokenStore: StoreType {
       return try await base.send(action, isolation: nil, reading: reading)
     }
     try await base.send(action, isolation: nil)
-    // Not before somebody has dispatched something else.
+    // Waits until another action has been dispatched.
     await dispatched.untilCount(dispatched.all.count + 1)
     return reading(try await base.store().state)
   }

@@ -3,9 +3,9 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-/// Stores that keep the contract pass, and of those that do not it is said what they do.
+/// Stores that keep the contract pass. For other stores, the violation is named.
 @Suite(.timeLimit(.minutes(15))) struct ContractTests {
-  @Test(arguments: Fault.allCases) func `what is wrong with a store is found by its name`(fault: Fault) async {
+  @Test(arguments: Fault.allCases) func `each fault of a store is found under its name`(fault: Fault) async {
     let (stalled, limits) = (Gate(), ManualClock())
     var clock: any Clock<Duration> = ContinuousClock()
     if fault.stalls { clock = limits }
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  @Test func `what is said of a store`() async {
+  @Test func `the report on a store`() async {
     func issue(_ fault: Fault, _ text: String) async {
       await expectFailure {
         await checkDeliveryContract(
@@ -55,7 +55,7 @@ import Testing
   }
 
   @Test(arguments: [Fault.losesSends, .leavesOutTheFirst, .deliversAfterTheEnd])
-  func `a store that breaks the contract is ended`(fault: Fault) async {
+  func `a store that breaks the contract is shut down`(fault: Fault) async {
     let made = Record<BrokenStore>()
     await expectFailure {
       await checkDeliveryContract(
@@ -93,7 +93,7 @@ import Testing
       case .child: return StoreUnderTest(Self.child(of: root, with: interceptor))
       case .grandchild: return StoreUnderTest(Self.child(of: Self.child(of: root), with: interceptor))
       case .wrapped:
-        // Any store that is a proxy of another.
+        // Any store that is a proxy of another one.
         return StoreUnderTest(Wrapped(root: root), end: end)
       }
     }
@@ -120,7 +120,7 @@ import Testing
     ) { $0.append($1) }
   }
 
-  @Test func `without actions, and where no store is made`() async {
+  @Test func `a check without actions, and one without a store`() async {
     await expectFailure {
       await checkDeliveryContract(of: { Kind.root.make() }, given: []) { $0.append($1) }
     } matching: {
@@ -135,7 +135,7 @@ import Testing
 
   @Sendable private static func makeNone() async throws -> StoreUnderTest<[Int], Int> { throw CancellationError() }
 
-  @Test func `a reducer that does something else is found`() async {
+  @Test func `a reducer with another effect is found`() async {
     await expectFailure {
       await checkDeliveryContract(of: { Kind.root.make() }, given: [1, 2]) { $0.append(-$1) }
     } matching: {

@@ -1,7 +1,6 @@
 import PureduxTesting
 import Testing
 
-/// What differs between two values, and nothing else.
 struct DifferenceTests {
   private struct Item: Equatable {
     var name = "tea"
@@ -26,14 +25,14 @@ struct DifferenceTests {
     }
   }
 
-  @Test func `equal values differ in nothing`() {
+  @Test func `equal values have no differences`() {
     #expect(difference(expected: Cart(), actual: Cart()).isEmpty)
     #expect(difference(expected: 1, actual: 1).isEmpty)
     #expect(difference(expected: nil as Int?, actual: nil) == [])
     #expect(difference(expected: (1, "a"), actual: (1, "a")).isEmpty)
   }
 
-  @Test func `members that differ, with their paths`() {
+  @Test func `different members are listed with their paths`() {
     let expected = Cart(
       items: [Item(), Item(name: "jam")], phase: .loaded(Item(), page: 1), prices: ["tea": 3, "jam": 2],
       tags: ["a", "b"],
@@ -82,7 +81,7 @@ struct DifferenceTests {
     #expect(difference(expected: expected, actual: actual) == lines)
   }
 
-  @Test func `no more lines than asked for, and no longer than they can be read`() {
+  @Test func `the number and the length of lines are limited`() {
     let (ones, twos) = (Array(repeating: 1, count: 100_000), Array(repeating: 2, count: 100_000))
     let lines = difference(expected: ones, actual: twos, limit: 3)
     #expect(lines == ["[0]: expected 1, is 2", "[1]: expected 1, is 2", "[2]: expected 1, is 2", "and more"])
@@ -99,7 +98,7 @@ struct DifferenceTests {
     var description: String { "the \(self == .one ? "first" : "second")" }
   }
 
-  @Test func `long texts that begin alike, and cases that are printed as they like`() {
+  @Test func `long texts with equal beginnings, and cases with descriptions of their own`() {
     let text = String(repeating: "a", count: 250)
     #expect(
       difference(expected: text + "b", actual: text + "c" + text) == [
@@ -136,7 +135,7 @@ struct DifferenceTests {
     var inner: [Any]
   }
 
-  @Test func `values that differ and do not show it, and depth`() {
+  @Test func `values whose differences are invisible, and depth`() {
     #expect(
       difference(expected: Opaque(), actual: Opaque()) == [#"not equal, although both are Opaque(name: "x")"#])
     var (one, other): (Any, Any) = (1, 2)

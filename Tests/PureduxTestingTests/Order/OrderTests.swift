@@ -3,7 +3,7 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-/// A tree that stands still, and goes one step at a time; and stores of one's own making.
+/// A tree that is stopped and runs step by step, and handmade stores.
 @Suite(.timeLimit(.minutes(15))) struct OrderTests {
   @Test func `a tree is let go from one commit to the next`() async throws {
     let executor = ManualExecutor()
@@ -27,7 +27,7 @@ import Testing
     try await second
     #expect(committed.all == [1, 2])
     #expect(await executor.step() == false)
-    // What is dispatched goes step by step, too, however much waits.
+    // Dispatched actions run step by step, too, however many wait.
     for action in 3...7 { store.dispatch(action) }
     for last in 3...7 {
       #expect(await executor.step())
@@ -38,7 +38,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test func `which of two sends is first is the test's decision`() async throws {
+  @Test func `a test decides which of two sends is first`() async throws {
     for isFirstFirst in [true, false] {
       let executor = ManualExecutor()
       let store = RootStore<[String], String>(initialState: [], options: StoreOptions(executor: .serial(executor))) {
@@ -73,7 +73,7 @@ import Testing
     }
     for state in 0...2 {
       if state > 0 { try await store.send(state) }
-      // It has not seen it, until it is let go.
+      // The consumer does not see the state until it is let go.
       #expect(seen.all.count == state)
       while seen.all.count == state {
         await executor.untilWaiting(1)
@@ -87,7 +87,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test func `what an executor is given is told, and it may be let go twice`() async throws {
+  @Test func `an executor reports its jobs, and may be let go twice`() async throws {
     let executor = ManualExecutor()
     let given = Record<Void>()
     executor.whenGivenJob { given.add(()) }
@@ -136,7 +136,7 @@ import Testing
 
   private enum Action: Sendable, Equatable { case say(String), leave }
 
-  @Test func `a scripted store answers with its states, and keeps its actions`() async throws {
+  @Test func `a scripted store yields its states, and records its actions`() async throws {
     let store = ScriptedStore<String, Action>("silent", "hello", "bye")
     let states = store.record()
     #expect(try await store.send(.say("hi")) { $0 } == "hello")
@@ -151,7 +151,7 @@ import Testing
     #expect(try await store.state == "gone")
   }
 
-  @Test func `a scripted store refuses what it is to refuse, and ends`() async throws {
+  @Test func `a scripted store refuses actions on request, and ends`() async throws {
     let store = ScriptedStore<Int, Action>(0)
     store.refuse(with: .rejected(reason: "No."))
     await #expect(throws: StoreError.rejected(reason: "No.")) { try await store.send(.leave) }
@@ -168,7 +168,7 @@ import Testing
           $0.yield(Action.leave); $0.finish()
         })
     }
-    // So do those that only know that it is a store, and its proxies, scopes and projections.
+    // The same holds for the store as a `StoreType`, and for its proxies, scopes and projections.
     let projection: Store<Int, Action> = store.projection(action: { $0 }, state: { $0 })
     for proxy in [store.store(), store.scope { $0 }, projection] {
       await #expect(throws: StoreError.rejected(reason: "No.")) { try await proxy.send(.leave) }
@@ -176,7 +176,7 @@ import Testing
       await #expect(throws: StoreError.rejected(reason: "No.")) { try await proxy.send(.leave, within: .seconds(1)) }
       #expect(proxy.dispatch(.leave) == .enqueued)
     }
-    // It has returned before.
+    // `dispatch` returns before the refusal.
     for error in [StoreError.rejected(reason: nil), .stateUnavailable] {
       store.refuse(with: error)
       #expect(store.dispatch(.leave) == .enqueued)
@@ -199,7 +199,7 @@ import Testing
     #expect(await store.actions == [.leave])
   }
 
-  /// Waits as code does that only knows that it has a store.
+  /// Waits as code does that only knows a `StoreType`.
   private func nextWord(_ store: some StoreType<String, Action>) async throws -> String {
     try await store.firstAction(matching: { if case .say(let word) = $0 { word } else { nil } })
   }
@@ -225,7 +225,7 @@ import Testing
     await #expect(throws: StoreError.terminated) { _ = try await nextWord(store) }
   }
 
-  /// Code that only needs a store.
+  /// Code that only needs a `StoreType`.
   private func greet(_ store: some StoreType<String, Action>) async throws {
     for await state in store.states() {
       if state == "hello" { return try await store.send(.leave) }

@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  /// An effect hears what is sent, rests in between, and ends with the subject.
+  /// An effect receives the sent elements, rests in between, and ends with the subject.
   private func check(_ store: TestStore<[String], Line>, _ send: (String) -> Void, _ finish: () -> Void) async {
     await store.send(.join)
     for text in ["a", "b"] {
@@ -48,7 +48,7 @@ import Testing
     await store.finish()
   }
 
-  @Test func `an effect hears what a test sends, and rests until then`() async {
+  @Test func `an effect receives a test's elements, and rests until then`() async {
     let messages = Subject<String, Never>()
     await check(chat { messages }, messages.send, messages.finish)
     let others = Subject<String, any Error>()
@@ -62,7 +62,7 @@ import Testing
     await check(chat { others.stream }, others.send, others.finish)
   }
 
-  @Test(arguments: [true, false]) func `an error ends it behind what was sent`(asStream: Bool) async {
+  @Test(arguments: [true, false]) func `an error ends it after the sent elements`(asStream: Bool) async {
     let messages = Subject<String, any Error>()
     let store = asStream ? chat { messages.stream } : chat { messages }
     messages.send("before")
@@ -75,7 +75,7 @@ import Testing
     await store.finish()
   }
 
-  @Test func `one that is cancelled leaves what it has not taken, and the next goes on there`() async {
+  @Test func `a cancelled reader leaves the remaining elements to the next one`() async {
     let messages = Subject<String, Never>()
     let store = chat { messages.stream }
     await store.send(.join)
@@ -92,7 +92,7 @@ import Testing
     await store.finish()
   }
 
-  @Test func `a store has settled only when what was sent has been heard`() async {
+  @Test func `a store settles only after its effects have received the sent elements`() async {
     let numbers = Subject<Int, Never>()
     let store = RootStore<Int, Int>(
       initialState: 0,
@@ -113,7 +113,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test func `many share the elements, each once, whoever is cancelled`() async {
+  @Test func `many readers share the elements, each once, even if some are cancelled`() async {
     for _ in 0..<50 {
       let numbers = Subject<Int, Never>()
       let taken = Record<Int>()
@@ -132,7 +132,7 @@ import Testing
     }
   }
 
-  @Test func `what was sent is taken in order, however much it is, and while more comes`() async {
+  @Test func `many elements are taken in order, also while more are sent`() async {
     let (numbers, count) = (Subject<Int, Never>(), 200_000)
     for number in 0..<count { numbers.send(number) }
     var (iterator, expected) = (numbers.makeAsyncIterator(), 0)

@@ -3,14 +3,14 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-/// The states of a store of any kind, exactly, and what is said when they are not as expected.
+/// A recorder gets exactly the states of any kind of store, and describes unexpected ones.
 @Suite(.timeLimit(.minutes(15))) struct RecorderTests {
   struct Count: Sendable, Equatable {
     var count = 0
     var name = "a"
   }
 
-  /// Adds up; what is above a hundred is added by an effect, a second later.
+  /// Adds up the actions. An effect adds actions above a hundred a second later.
   static func root(_ clock: ManualClock = ManualClock()) -> RootStore<Count, Int> {
     RootStore(
       initialState: Count(), options: StoreOptions(clock: clock),
@@ -44,7 +44,7 @@ import Testing
 
   private func counts(_ counts: Int...) -> [Count] { counts.map { Count(count: $0) } }
 
-  @Test func `states that are equal can be left out`() async {
+  @Test func `equal states can be left out`() async {
     let store = RootStore<(text: String, count: Int), Int>(initialState: ("a", 0)) { state, count in
       state.count = count
       if count == 2 { state.text = "b" }
@@ -75,7 +75,7 @@ import Testing
     withExtendedLifetime(owner) {}
   }
 
-  @Test(arguments: Kind.allCases) func `nothing comes, and that is said at once`(kind: Kind) async throws {
+  @Test(arguments: Kind.allCases) func `a missing state is reported at once`(kind: Kind) async throws {
     let clock = ManualClock()
     let root = Self.root(clock)
     let (store, owner) = kind.store(of: root)
@@ -112,7 +112,7 @@ import Testing
     withExtendedLifetime(owner) {}
   }
 
-  @Test func `what differs is shown`() async throws {
+  @Test func `differences are shown`() async throws {
     let root = Self.root()
     let states = root.record()
     for action in [1, 2, 3] { root.dispatch(action) }
@@ -143,7 +143,7 @@ import Testing
     }
   }
 
-  @Test func `what an effect still does is waited for`() async throws {
+  @Test func `a running effect is waited for`() async throws {
     let gate = Gate(isWork: true)
     let root = RootStore<Int, Int>(
       initialState: 0,
@@ -163,7 +163,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `an effect that never ends does not hold up a test for longer than the limit`() async throws {
+  @Test func `an endless effect delays a test only up to the limit`() async throws {
     let root = RootStore<Int, Int>(
       initialState: 0, interceptors: .effects { _, _ in .run { _ in await untilCancelled() }.id("endless") }
     ) { $0 = $1 }
@@ -182,7 +182,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `a tree that stands still does not hold up a test, either`() async throws {
+  @Test func `a stopped tree does not delay a test, either`() async throws {
     let executor = ManualExecutor()
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 = $1 }
     executor.hold()
@@ -191,7 +191,7 @@ import Testing
       await expectFailure {
         async let next = states.next()
         await limits.passes(.seconds(3))
-        // What runs in the tree cannot be asked either.
+        // The tree, which is stopped, cannot name the running effects either.
         await limits.passes(.seconds(1))
         #expect(await next == nil)
       } matching: {
@@ -204,7 +204,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `what a tree that stands still has recorded is not taken for all there is`() async throws {
+  @Test func `the record of a stopped tree is not mistaken for complete`() async throws {
     let executor = ManualExecutor()
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 = $1 }
     let (states, limits) = (root.record(limit: .seconds(3)), ManualClock())
@@ -230,7 +230,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `effects that dispatch without end do not hold up a test for longer than the limit`() async throws {
+  @Test func `effects that dispatch endlessly delay a test only up to the limit`() async throws {
     let root = RootStore<Int, Int>(initialState: 0, interceptors: .effects { _, _ in .run { $0(1) } }) { $0 += $1 }
     let (states, limits) = (root.record(limit: .seconds(3)), ManualClock())
     root.dispatch(1)
@@ -265,7 +265,7 @@ import Testing
     }
   }
 
-  @Test func `with patience, others may give the store something while it is at rest`() async throws {
+  @Test func `with patience, other tasks may dispatch while the store is at rest`() async throws {
     let root = Self.root()
     let states = root.record()
     await states.expect(contentsOf: counts(0))
@@ -307,7 +307,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `an optional scope, and a store that publishes what differs`() async throws {
+  @Test func `an optional scope, and a store that emits differences`() async throws {
     let root = RootStore<Int, Int>(initialState: 0, emits: .whenDifferent) { $0 = $1 }
     let positive = root.scope(toOptional: { $0 > 0 ? $0 : nil }).record()
     let all = root.record()
@@ -361,7 +361,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `a recorder that was stopped does not take that for the end of the store`() async throws {
+  @Test func `a stopped recorder does not mistake that for the end of the store`() async throws {
     let root = RootStore<Int, Int>(initialState: 0) { $0 = $1 }
     let states = root.record()
     await states.expect(0)

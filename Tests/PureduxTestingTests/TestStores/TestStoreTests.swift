@@ -3,7 +3,7 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-/// Every commit is accounted for, and what is not is said.
+/// A test must account for every commit; a missing one is reported.
 @Suite(.timeLimit(.minutes(15))) struct TestStoreTests {
   struct Search: Sendable, Equatable {
     var query = ""
@@ -26,7 +26,7 @@ import Testing
 
   struct Mishap: Error {}
 
-  /// Searches for what has been typed for a while.
+  /// A store that searches for the text after a pause in typing.
   private func store(
     strictness: Strictness = .strict, limit: Duration = defaultWaitingLimit,
     search: @escaping @Sendable (String) async throws -> [String] = { ["\($0)!"] },
@@ -64,7 +64,7 @@ import Testing
     await store.finish()
   }
 
-  @Test func `a state that is not as expected is shown, at its line`() async {
+  @Test func `an unexpected state is reported at its line`() async {
     let store = store()
     let line = Int(#line) + 2
     await expectFailure {
@@ -87,12 +87,12 @@ import Testing
       issues.add($0.text)
       return true
     }
-    // Nothing of the state, which was to be that after another action.
+    // The failure says nothing about the state, which was to be the one after another action.
     #expect(issues.all == ["Received .found([\"ab!\"]), expected .found([]).\n  .found[0]: unexpected \"ab!\""])
     await store.finish()
   }
 
-  @Test func `nothing comes, and that is said with what waits`() async {
+  @Test func `a missing action is reported with the waiting effects`() async {
     let store = store()
     await store.send(.tick)
     await expectFailure {
@@ -109,7 +109,7 @@ import Testing
     }
   }
 
-  @Test func `what was not received is said, when the next is sent or at the end`() async {
+  @Test func `actions that were not received are reported at the next send or at the end`() async {
     let store = store()
     await store.send(.typed("a")) { $0.query = "a" }
     await store.advance(by: .seconds(1))
@@ -118,7 +118,7 @@ import Testing
     } matching: {
       $0.says("Actions were not received before .nothing was sent.\n  .began\n  .found([\"a!\"])")
     }
-    // They can still be received, and are said once.
+    // The actions can still be received, and are reported once.
     await store.receive(.began) { $0.isLoading = true }
     await store.send(.typed("b")) { $0.query = "b" }
     await store.advance(by: .seconds(1))
@@ -156,7 +156,7 @@ import Testing
     await relaxed.finish()
   }
 
-  @Test func `a test store that is forgotten says so`() async {
+  @Test func `a test store that is never finished is an issue`() async {
     await expectFailure {
       let store = store()
       await store.send(.typed("a")) { $0.query = "a" }
@@ -209,9 +209,9 @@ import Testing
         issues.add($0.text)
         return true
       }
-      // Time stands still from then on.
+      // From then on, time stands still.
       #expect(store.clock.now.time == .milliseconds(300))
-      // What has been committed by then can be received.
+      // Earlier commits can be received.
       await store.receive(.began) { $0.isLoading = true }
       await expectFailure {
         async let receive: Void = store.receive(.failed)
@@ -228,7 +228,7 @@ import Testing
     }
   }
 
-  @Test func `what is on its way when an action is sent comes before it`() async {
+  @Test func `an action on its way precedes a sent one`() async {
     for _ in 1...20 {
       let gate = Gate()
       let store = TestStore<Int, Int>(
@@ -342,7 +342,7 @@ import Testing
     await store.finish()
   }
 
-  @Test func `what was committed before the end is received after it`() async {
+  @Test func `actions committed before the end can be received after it`() async {
     let store = store()
     await store.send(.typed("a")) { $0.query = "a" }
     await store.advance(by: .seconds(1))
@@ -352,7 +352,7 @@ import Testing
     await store.finish()
   }
 
-  @Test func `an observer is no effect that has to end, and what waits for its turn is counted once`() async {
+  @Test func `an observer need not end, and an effect that waits for its turn is counted once`() async {
     let gate = Gate()
     let store = TestStore<Int, Int>(
       initialState: 0,
@@ -389,7 +389,7 @@ import Testing
     await store.finish()
   }
 
-  @Test func `an effect that waits at a gate lets the test go on, until that opens it`() async {
+  @Test func `an effect that waits at a gate does not block the test, which opens the gate`() async {
     let gate = Gate()
     let store = store { query in
       await gate.wait()
@@ -404,7 +404,7 @@ import Testing
     await store.finish()
   }
 
-  @Test func `what middleware refuses, and stores that have ended`() async {
+  @Test func `actions that middleware refuses, and stores that have ended`() async {
     let store = TestStore<Int, Int>(
       initialState: 0,
       middleware: [
@@ -463,7 +463,6 @@ import Testing
     await root.shutdown()
   }
 
-  // Not Equatable.
   private struct Opaque: Sendable {
     var count = 0
   }
@@ -546,7 +545,7 @@ import Testing
     #expect(seen == 2)
   }
 
-  @Test func `a poller is woken as often as time says`() async {
+  @Test func `a poller is woken at each of its intervals`() async {
     let store = store()
     await store.send(.tick)
     await store.advance(by: .seconds(3))
@@ -608,7 +607,7 @@ import Testing
     await store.finish()
   }
 
-  @Test func `a test that is cancelled does not stand still`() async {
+  @Test func `a cancelled test does not hang`() async {
     let store = store(strictness: .relaxed) { _ in
       await Gate(isWork: true).wait()
       return []

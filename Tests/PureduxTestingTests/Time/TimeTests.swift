@@ -23,7 +23,7 @@ import Testing
     ) { $0 += max($1, 0) }
   }
 
-  @Test func `what sleeps is woken in the order of the deadlines`() async throws {
+  @Test func `sleepers are woken in the order of their deadlines`() async throws {
     let (clock, woken) = (ManualClock(), Record<Int>())
     let sleepers = [3, 1, 2].map { seconds in
       Task {
@@ -73,7 +73,7 @@ import Testing
     #expect(clock.nextDeadline == nil)
   }
 
-  @Test func `what sleeps again while time passes is woken each time`() async throws {
+  @Test func `a sleeper that sleeps again while time passes is woken each time`() async throws {
     let store = poller()
     store.dispatch(-60)
     await clock.advance(by: .seconds(10), settling: store)
@@ -86,7 +86,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test func `in one step it is woken once`() async throws {
+  @Test func `one step wakes a poller once`() async throws {
     let store = poller()
     store.dispatch(-60)
     await store.settled()
@@ -111,7 +111,7 @@ import Testing
     for store in stores { await store.shutdown() }
   }
 
-  @Test func `what polls for ever is told`() async throws {
+  @Test func `an endless poller is reported`() async throws {
     let store = poller()
     store.dispatch(-1_000_000)
     await expectFailure {
@@ -192,7 +192,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test func `what waits at a gate that is work is waited for`() async throws {
+  @Test func `an effect that waits at a gate for work is waited for`() async throws {
     let (gate, begun, limits) = (Gate(isWork: true), Gate(), ManualClock())
     let store = TestStore<Int, Int>(
       initialState: 0, options: TestOptions(limit: .seconds(3)),
@@ -247,7 +247,7 @@ import Testing
     #expect(clock.nextDeadline == nil)
   }
 
-  /// Either of two stores gives the other something to do, whichever is named first.
+  /// Each of two stores gives the other one work, whichever is named first.
   @Test(arguments: [false, true]) func `stores that wake each other settle together`(isReversed: Bool) async {
     let clock = ManualClock()
     let one = RootStore<Int, Int>(

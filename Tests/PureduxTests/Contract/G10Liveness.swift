@@ -2,7 +2,7 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// Whoever is called by a tree may dispatch to it.
+/// Code that a tree calls may dispatch to that tree.
 @Suite(.timeLimit(.minutes(15)), .serialized) struct G10Liveness {
   @Test(arguments: Kind.allCases)
   func `a reducer that dispatches to its own tree is served later in the order`(kind: Kind) async throws {
@@ -48,8 +48,8 @@ import Testing
     #expect(await states.collect(3) == [0, 1, 2])
   }
 
-  /// A state goes where a publication replaces it in a stalled subscriber's buffer: outside every lock.
-  @Test func `a state that dispatches to its own tree when it goes is served`() async throws {
+  /// The publication that replaces a state in a stalled subscriber's buffer releases it outside every lock.
+  @Test func `a state that dispatches to its own tree when it is released is served`() async throws {
     let log = Record<Int>()
     let proxies = Record<Store<Farewell, Int>>()
     let root = RootStore<Farewell, Int>(initialState: Farewell(nil), interceptors: .recording(log)) { state, action in
@@ -64,7 +64,7 @@ import Testing
   }
 }
 
-/// Dispatches when it goes.
+/// A state that dispatches when it is released.
 private final class Farewell: Sendable {
   private let proxy: Store<Farewell, Int>?
   init(_ proxy: Store<Farewell, Int>?) { self.proxy = proxy }

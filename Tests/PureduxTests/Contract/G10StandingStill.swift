@@ -3,8 +3,8 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// A caller that stands still between its call of `send`, or of a read, and its arrival on the tree's executor, or
-/// between the end of that and its return, holds up nobody between drains.
+/// A caller may be suspended between its call of `send`, or of a read, and its arrival on the tree's executor, or
+/// between the end of that and its return. Between drains, it delays nobody.
 @Suite(.timeLimit(.minutes(15))) struct G10StandingStill {
   enum Request: CaseIterable, Sendable {
     case send, sendReading, read
@@ -33,10 +33,10 @@ import Testing
     await #expect(throws: StoreError.terminated) { try await caller.value }
   }
 
-  /// It runs the call and then nothing more. On `.own` it has to run what is done on the tree, too: what stands still
-  /// there holds up the tree (see "Where code runs").
+  /// The preferred executor runs the call and then nothing more. On `.own` it must also run the tree's work, because a
+  /// suspended executor blocks such a tree (see "Where code runs").
   @Test(arguments: Kind.inMemory, Request.allCases)
-  func `others are served while the executor that a caller's task prefers stands still`(
+  func `others are served while a caller's preferred executor is suspended`(
     kind: Kind, request: Request
   ) async throws {
     for isOwn in [false, true] {
@@ -58,9 +58,9 @@ import Testing
 }
 
 extension Subject {
-  /// Everything that can be asked of a store is done: `dispatch`, `send`, reads, a subscription, the end.
+  /// Checks that the store serves every request: `dispatch`, `send`, reads, a subscription, the end.
   ///
-  /// - Parameter untilDone: Returns when the tree does nothing, so that nothing is asked in the middle of a drain.
+  /// - Parameter untilDone: Returns when the tree is idle, so that no request arrives during a drain.
   func servesAndEnds(after before: [Int] = [], untilDone: () async -> Void) async throws {
     store.dispatch(2)
     await untilDone()
@@ -78,11 +78,11 @@ extension Subject {
   }
 }
 
-/// A serial executor that puts off the jobs of low priority until it is let go, as if the others never ended.
+/// A serial executor that postpones jobs of low priority until it is let go, as if jobs of higher priority never ended.
 private final class DiscriminatingExecutor: SerialExecutor {
   private let queue = DispatchQueue(label: "discriminating")
   private let jobs = LockedValue<[UnownedJob]?>([])
-  /// An entry for each job that has been put off.
+  /// One entry for each postponed job.
   let heldBack = Record<Void>()
 
   func enqueue(_ job: consuming ExecutorJob) {

@@ -4,7 +4,7 @@ import PureduxTestSupport
 import Synchronization
 import Testing
 
-/// A tree has one total order of commits and of everything else asked of it.
+/// A tree has one total order of commits and of all other requests.
 @Suite(.timeLimit(.minutes(15))) struct G1OneOrder {
   @Test(arguments: Kind.allCases)
   func `one task's calls keep their order, dispatch and send mixed, through any stores of the tree`(kind: Kind)
@@ -29,7 +29,9 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `eight producers' calls keep each producer's order, and everybody sees the same order`(kind: Kind) async throws {
+  func `eight producers' calls keep each producer's order, and all subscribers see the same order`(kind: Kind)
+    async throws
+  {
     let intercepted = Record<Int>()
     let reduced = Record<Int>()
     let subject = Subject(
@@ -81,7 +83,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `a read comes after what was dispatched before`(kind: Kind) async throws {
+  func `a read comes after earlier dispatches`(kind: Kind) async throws {
     let subject = Subject(kind)
     for action in 1...200 {
       subject.store.dispatch(action)
@@ -89,7 +91,7 @@ import Testing
     }
   }
 
-  /// Everything at random, by one task, against a model that does it one thing after the other.
+  /// Compares random requests of one task with a model that performs them one after the other.
   @Test(arguments: 0..<20)
   func `a random run agrees with the sequential model`(round: Int) async throws {
     let seed = UInt64.random(in: 0 ... .max)
@@ -131,7 +133,7 @@ import Testing
 }
 
 extension Interceptor where Action == Int {
-  /// Records, in commit order, the actions it is asked about, and takes none.
+  /// Records the actions in commit order, and has no effects.
   static func recording(_ record: Record<Int>) -> Interceptor {
     Interceptor(
       where: {
@@ -141,12 +143,12 @@ extension Interceptor where Action == Int {
   }
 }
 
-/// A tree of ledgers that does one thing after the other.
+/// A sequential model of a tree of ledgers.
 private struct Model {
   private struct Child {
     var parent: Int?
     var ledger = Ledger()
-    /// Held by the test; a child below it keeps a store alive as well.
+    /// Whether the test holds the store. A child store below it keeps it alive, too.
     var isHeld = true
   }
   private var root = Ledger()

@@ -2,10 +2,9 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// An action is reduced by the store it is given to and by each of its ancestors, once each, from the store up to the
-/// root.
+/// An action is reduced by its store and by each of the store's ancestors, once each, from the store up to the root.
 @Suite(.timeLimit(.minutes(15))) struct G2ThePath {
-  /// Root, two children, and a grandchild under each.
+  /// The root, two children, and a grandchild below each.
   enum Place: String, CaseIterable, Sendable {
     case root, a, b, aa, bb
 

@@ -2,10 +2,10 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// The parent and local parts of a state always come from the same commit.
+/// The parent's and the local part of a state always come from the same commit.
 @Suite(.timeLimit(.minutes(15))) struct G3AllOrNothing {
   @Test(arguments: Kind.children)
-  func `nobody sees a torn state under load from eight producers`(kind: Kind) async throws {
+  func `no reader sees a torn state under load from eight producers`(kind: Kind) async throws {
     let subject = Subject(kind)
     let every = subject.states()
     let newest = subject.states(bufferingPolicy: .bufferingNewest(1))

@@ -2,10 +2,11 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// After its first element a sequence yields one element for each commit of the tree, in order: no gap, no repeat.
+/// After its first element, a sequence yields one element for each commit of the tree, in order, without gaps or
+/// repeats.
 @Suite(.timeLimit(.minutes(15))) struct G4EveryCommitOnce {
   @Test(arguments: Kind.allCases)
-  func `a consumer that leaves its loop and comes back goes on where it was`(kind: Kind) async throws {
+  func `a consumer that leaves its loop and returns continues where it left`(kind: Kind) async throws {
     let subject = Subject(kind)
     let states = subject.states()
     for action in 1...100 { try await subject.store.send(action) }
@@ -46,8 +47,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `a duplicate filter leaves out what equals the state delivered before, and nothing else`(kind: Kind) async throws
-  {
+  func `a duplicate filter omits exactly the states that equal the previously delivered one`(kind: Kind) async throws {
     let subject = Subject(kind)
     let tens = subject.states(removeStateDuplicates: .equal { $0.root.last / 10 })
     let both = subject.states(removeStateDuplicates: .equal { $0.root.last / 10 } && .equal { $0.root.last / 4 })
@@ -66,7 +66,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `while an optional scope is nil its sequence leaves elements out`(kind: Kind) async throws {
+  func `while an optional scope is nil, its sequence omits elements`(kind: Kind) async throws {
     let subject = Subject(kind)
     let even = subject.store.scope(toOptional: { $0.root.last.isMultiple(of: 2) ? $0.root.last : nil })
     let odd = subject.store.scope(toOptional: { $0.root.last.isMultiple(of: 2) ? nil : $0.root.last })
@@ -84,7 +84,7 @@ import Testing
     #expect(await firstOdd.collect() == [1])
   }
 
-  @Test func `a scope is computed once a commit for all who follow it, and not at all for nobody`() async throws {
+  @Test func `a scope is computed once a commit for all its followers, and never without followers`() async throws {
     let evaluations = Record<Int>()
     let subject = Subject(.rootActor)
     let scope = subject.root.scope { snapshot in
@@ -103,7 +103,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `when the last subscriber has left, nothing is computed any more`(kind: Kind) async throws {
+  func `after the last subscriber has left, nothing is computed`(kind: Kind) async throws {
     let subject = Subject(kind)
     let evaluations = Record<Int>()
     let scope = subject.store.scope { snapshot in

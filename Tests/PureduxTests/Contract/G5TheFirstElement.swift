@@ -2,7 +2,7 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// The first element is the state after everything ordered before the subscription, which takes place in the call.
+/// The first element is the state after all requests ordered before the subscription, whose place is taken in the call.
 @Suite(.timeLimit(.minutes(15))) struct G5TheFirstElement {
   @Test(arguments: Kind.inMemory)
   func `a subscription right after a dispatch and right before one sees the first at once and the second next`(
@@ -42,7 +42,7 @@ import Testing
   }
 
   @Test(arguments: Kind.inMemory)
-  func `a subscription made by a reducer takes its place behind what was dispatched before`(kind: Kind) async throws {
+  func `a subscription made by a reducer takes its place after earlier dispatches`(kind: Kind) async throws {
     let executor = HeldExecutor()
     let sequences = Record<AsyncStream<Snapshot>>()
     let proxies = Record<Store<Snapshot, Int>>()

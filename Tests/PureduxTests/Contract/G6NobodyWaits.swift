@@ -60,9 +60,9 @@ import Testing
     }
   }
 
-  // MARK: What is kept
+  // MARK: Stored states
 
-  /// A tree that makes a new state at each commit, and knows how many of them are alive.
+  /// A tree that makes a new state at each commit and counts the live ones.
   private struct Counting {
     let root: RootStore<Counted, Int>
     private let made = Counter()
@@ -81,7 +81,7 @@ import Testing
     func stalled(_ limit: Int) -> AsyncStream<Counted> { root.states(bufferingPolicy: .bufferingNewest(limit)) }
   }
 
-  @Test func `beside a large limit that keeps up a stalled subscriber has its newest kept, and nothing more`()
+  @Test func `with a fast subscriber of a large limit, only a stalled subscriber's newest states are stored`()
     async throws
   {
     let counting = Counting()
@@ -99,7 +99,7 @@ import Testing
   }
 
   @Test(arguments: [1, 2, 10, 300])
-  func `beside a large limit that is behind there is what that has still to read`(distance: Int) async throws {
+  func `with a slow subscriber of a large limit, only its unread states are stored`(distance: Int) async throws {
     let counting = Counting()
     let stalled = [counting.stalled(1), counting.stalled(2)]
     var keeper = counting.stalled(100_000).makeAsyncIterator()
@@ -112,7 +112,9 @@ import Testing
     withExtendedLifetime(stalled) {}
   }
 
-  @Test func `of many limits the largest is kept for, and no longer than its subscriber is there`() async throws {
+  @Test func `of many limits the largest determines the stored states, only as long as its subscriber exists`()
+    async throws
+  {
     let counting = Counting()
     var stalled: [AsyncStream<Counted>] = []
     for limit in 1...50 {
@@ -127,7 +129,7 @@ import Testing
     #expect(counting.alive == 1)
   }
 
-  @Test func `a first state that was never read is kept as long as it can be`() async throws {
+  @Test func `an unread first state is stored as long as its buffer allows`() async throws {
     let counting = Counting()
     var stalled: [(limit: Int, states: AsyncStream<Counted>)] = []
     for commit in 1...200 {
@@ -139,9 +141,9 @@ import Testing
     withExtendedLifetime(stalled) {}
   }
 
-  /// A state that is kept for a subscriber is one more reference, and a reducer would have to copy what it refers to.
+  /// Each state stored for a subscriber is another reference, which would make a reducer copy the state's collections.
   @Test(arguments: Kind.allCases)
-  func `with everybody caught up nothing but the store holds the state`(kind: Kind) async throws {
+  func `while all subscribers keep up, only the store holds the state`(kind: Kind) async throws {
     let root = RootStore<[Int], Int>(initialState: Array(repeating: 0, count: 1000)) { $0[0] = $1 }
     let child = root.childStore(initialState: 0) { $0 = $1 }
     let store: any StoreType<[Int], Int> = kind.depth > 0 ? child.scope { $0.0 } : root

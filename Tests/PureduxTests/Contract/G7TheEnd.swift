@@ -3,8 +3,9 @@ import Testing
 
 @testable import Puredux
 
-/// A sequence ends when its consumer leaves or is cancelled, and after its store is released or shut down, with every
-/// earlier state still delivered. It never keeps a store alive, and after the end nothing of it remains in memory.
+/// A sequence ends when its consumer leaves or is cancelled, and after its store is released or shut down; every
+/// earlier state is still delivered. A sequence never keeps a store alive, and after the end nothing of it remains in
+/// memory.
 @Suite(.timeLimit(.minutes(15))) struct G7TheEnd {
   @Test(arguments: Kind.allCases)
   func `a consumer that is cancelled while it waits ends at once`(kind: Kind) async throws {
@@ -27,7 +28,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `a consumer that is cancelled before it looks gets nothing more`(kind: Kind) async throws {
+  func `a consumer that is cancelled before it reads gets nothing more`(kind: Kind) async throws {
     let subject = Subject(kind)
     let states = subject.states()
     for action in 1...10 { subject.store.dispatch(action) }
@@ -41,9 +42,9 @@ import Testing
     #expect(await consumer.value.isEmpty)
   }
 
-  /// The scope's transform runs while its state is being published: it cancels the consumer there.
+  /// The scope's transform runs during the publication of its state, and cancels the consumer there.
   @Test(arguments: Kind.allCases)
-  func `a consumer that is cancelled while the state is being published ends, and the others do not notice`(
+  func `a consumer that is cancelled during a publication ends, and the others are unaffected`(
     kind: Kind
   ) async throws {
     let subject = Subject(kind)
@@ -128,7 +129,7 @@ import Testing
     executor.letGo()
     switch buffering {
     case .unbounded: #expect(await states.collect() == expected)
-    // The consumer may come before some of the commits, and then sees more than the buffer holds.
+    // If the consumer arrives before some of the commits, it sees more states than the buffer holds.
     case .newest: #expect(await states.collect().suffix(3) == expected.suffix(3))
     case .oldest: #expect(await states.collect().prefix(3) == expected.prefix(3))
     }
@@ -189,14 +190,14 @@ import Testing
     root = nil
     await consumer.value
     #expect(await stalled.collect().count == 2)
-    // Proxies and the sequences themselves are still there, and hold nothing of the state.
+    // Proxies and the sequences themselves still exist, and hold nothing of the state.
     await gone.wait()
     #expect(proxy.dispatch(2) == .terminated)
     withExtendedLifetime(stalled) {}
   }
 
   @Test(arguments: [false, true], [false, true])
-  func `an interceptor that holds a proxy of its own tree goes with the tree`(isShutDown: Bool, isUsed: Bool)
+  func `an interceptor that holds a proxy of its own tree is released with the tree`(isShutDown: Bool, isUsed: Bool)
     async throws
   {
     let gone: Gate
@@ -215,7 +216,7 @@ import Testing
   }
 
   @Test(arguments: [false, true], [(false, false), (false, true), (true, false), (true, true)])
-  func `a store that nobody follows takes its state with it, though proxies remain`(
+  func `a store without followers releases its state, even if proxies remain`(
     isChild: Bool, ways: (isUsed: Bool, isShutDown: Bool)
   ) async throws {
     var token: Token? = Token()
@@ -236,7 +237,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `a consumer that leaves the loop stops what was kept for it`(kind: Kind) async throws {
+  func `nothing is stored for a consumer that has left its loop`(kind: Kind) async throws {
     let tokens = Record<Weak<Token>>()
     let root = RootStore<Token?, Int>(initialState: nil) { state, _ in
       let token = Token()
@@ -289,7 +290,8 @@ import Testing
     #expect(await others.collect().map(\.root.last) == [0, 1, 3])
   }
 
-  @Test func `of ten thousand children made and dropped while the root is busy, the parent holds nothing`() async throws
+  @Test func `the parent holds none of ten thousand children that were made and released while the root was busy`()
+    async throws
   {
     let gone = Counter()
     let executor = HeldExecutor()
@@ -307,7 +309,7 @@ import Testing
   }
 
   @Test(arguments: [[0, 3, 1, 2], [3, 2, 1, 0], [1, 3, 0, 2]])
-  func `scopes that nobody follows any more are computed no more, in whatever order they are left`(order: [Int])
+  func `scopes without followers are not computed, in whatever order the followers left`(order: [Int])
     async throws
   {
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
@@ -329,7 +331,7 @@ import Testing
     }
   }
 
-  /// A state that tells when it is gone.
+  /// A state that signals its release.
   private struct Telling: Sendable, Equatable {
     var token = Token()
     static func == (lhs: Telling, rhs: Telling) -> Bool { lhs.token === rhs.token }
@@ -379,7 +381,7 @@ import Testing
   }
 }
 
-/// The buffering policies, with room for three states if they are bounded.
+/// The buffering policies; the bounded ones have room for three states.
 enum Buffering: CaseIterable, Sendable {
   case unbounded, newest, oldest
 

@@ -2,10 +2,12 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// An effect may wait for the commit of what it gives its store, and read the store.
+/// An effect may wait for the commit of its own actions, and read its store.
 @Suite(.timeLimit(.minutes(15))) struct G8Asking {
   @Test(arguments: Kind.allCases)
-  func `an effect's send returns after its commit, behind what the effect dispatched before`(kind: Kind) async throws {
+  func `an effect's send returns after its commit, which follows the effect's earlier dispatches`(kind: Kind)
+    async throws
+  {
     let reduced = Record<Int>()
     let seen = Record<[Int]>()
     let subject = Subject(
@@ -28,9 +30,11 @@ import Testing
     await subject.root.shutdown()
   }
 
-  /// The send has its place behind the action that cancels its effect.
+  /// The `send` has its place after the action that cancels its effect.
   @Test(arguments: Kind.inMemory, [false, true])
-  func `what a cancelled effect sends is not committed, and the send throws`(kind: Kind, isOfState: Bool) async throws {
+  func `the action of a cancelled effect's send is not committed, and the send throws`(kind: Kind, isOfState: Bool)
+    async throws
+  {
     let (mayEnd, ended) = (Gate(isWork: true), Gate())
     let executor = HeldExecutor()
     let errors = Record<StoreError>()
@@ -70,7 +74,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `what an effect sends while its store finishes is committed, from whichever of its tasks`(kind: Kind)
+  func `an effect's actions are committed while its store finishes, from any of the effect's tasks`(kind: Kind)
     async throws
   {
     let (started, mayGoOn) = (Gate(), Gate())
@@ -101,7 +105,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `work that is given its store reads the state right after its commit, and follows the states`(kind: Kind)
+  func `work with its store reads the state right after its commit, and follows the states`(kind: Kind)
     async throws
   {
     let seen = Record<Int>()
@@ -137,7 +141,7 @@ import Testing
     await subject.root.shutdown()
   }
 
-  @Test func `work that is given a store which leaves out commits sees what the store publishes`() async throws {
+  @Test func `work with a store that omits commits sees the store's published states`() async throws {
     let followed = Record<Int>()
     let root = RootStore<Int, Int>(
       initialState: 0,
@@ -163,7 +167,7 @@ import Testing
     case close(String)
   }
 
-  @Test func `work of a lifted interceptor is given its element, whichever is asked about meanwhile`() async throws {
+  @Test func `work of a lifted interceptor has its own element, whichever others are decided meanwhile`() async throws {
     let seen = Record<String>()
     let mayGoOn = Gate()
     let ofRoom = Interceptor<Room, Int>.effects { action, context in
@@ -200,7 +204,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `work of a lifted interceptor finds no state when its element is gone`() async throws {
+  @Test func `work of a lifted interceptor finds no state after its element is removed`() async throws {
     let errors = Record<StoreError>()
     let (started, mayGoOn) = (Gate(), Gate())
     let ofRoom = Interceptor<Room, Int>.effects { _, context in

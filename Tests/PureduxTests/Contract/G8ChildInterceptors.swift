@@ -12,7 +12,7 @@ import Testing
   }
 
   @Test(arguments: Kind.children, [false, true])
-  func `an interceptor that a child sets is asked in its place, from its place in the order on`(
+  func `a child's new interceptor is called at its place on the path, from its place in the order on`(
     kind: Kind, rootSetsLater: Bool
   ) async throws {
     let notes = Record<String>()
@@ -95,7 +95,7 @@ import Testing
     await subject.root.shutdown()
   }
 
-  @Test func `nothing is left of what a child has set when it is gone`() async throws {
+  @Test func `nothing remains of a child's interceptors after its release`() async throws {
     let gone: Gate
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     let seen = Record<Int>()

@@ -8,7 +8,7 @@ private enum Trace {
   @TaskLocal static var other = 0
 }
 
-/// A store that carries task-local values has those of who asked in each commit, and in what comes of it.
+/// In a store that carries task-local values, each commit and its effects have the values of the action's caller.
 @Suite(.timeLimit(.minutes(15))) struct G8Context {
   private struct Sight: Sendable, Equatable {
     let place: String
@@ -22,8 +22,8 @@ private enum Trace {
     }
   }
 
-  /// Below 1,000 comes from outside; what is 1,000 or 2,000 above it from the effects of that, and from the effects of
-  /// those.
+  /// Actions below 1,000 come from outside. The effect of an action dispatches that action plus 1,000, unless it is
+  /// 2,000 or more.
   private func effects(seen: Record<Sight>) -> Interceptor<Snapshot, Int> {
     Interceptor(combining: [
       .effects { action, _ in
@@ -48,7 +48,7 @@ private enum Trace {
   }
 
   @Test(arguments: Kind.allCases)
-  func `what is carried is there in the commit, its effects, and the commits of these`(kind: Kind) async throws {
+  func `carried values are present in the commit, its effects, and their commits`(kind: Kind) async throws {
     let seen = Record<Sight>()
     let subject = Subject(
       kind, interceptors: effects(seen: seen), carrying: .values(of: Trace.$id, Trace.$name),
@@ -79,7 +79,7 @@ private enum Trace {
       }
     }
     await subject.root.settled()
-    // The first state is nobody's.
+    // The first state has no caller.
     let ofOthers = seen.all.filter { $0.action > 0 && $0.id != $0.action % 1000 }
     #expect(ofOthers.isEmpty, "\(ofOthers.prefix(3))")
     #expect(seen.all.allSatisfy { $0.action == 0 || $0.name == "caller \($0.action % 1000)" })
@@ -87,13 +87,14 @@ private enum Trace {
       #expect(seen.all.filter { $0.place == place }.count == 600, "\(place)")
     }
     #expect(seen.all.filter { $0.place == "effect" }.count == 400)
-    // What is not carried is the caller's own, or nobody's.
+    // A value that is not carried is the caller's own, or absent.
     #expect(seen.all.allSatisfy { $0.other == 0 || $0.other == $0.action })
     await subject.root.shutdown()
   }
 
   @Test(arguments: Kind.allCases)
-  func `who dispatches without a value has none, and a store that carries nothing has nobody's`(kind: Kind) async throws
+  func `a dispatch without a value carries none, and a store that carries nothing sees no caller's values`(kind: Kind)
+    async throws
   {
     for carrying in [nil, CarriedValues.values(of: Trace.$id)] {
       let seen = Record<Int>()
@@ -111,7 +112,7 @@ private enum Trace {
     }
   }
 
-  @Test func `what carries nothing carries nothing`() async throws {
+  @Test func `carrying no values carries nothing`() async throws {
     let seen = Record<Int>()
     await withStore(
       initialState: 0, options: StoreOptions(carrying: .values()),
@@ -131,7 +132,7 @@ private enum Trace {
     #expect(seen.all == [0, 3, 3])
   }
 
-  @Test(arguments: [false, true]) func `a child's last action has nobody's values`(isFinishing: Bool) async throws {
+  @Test(arguments: [false, true]) func `a child's last action has no caller's values`(isFinishing: Bool) async throws {
     let seen = Record<Sight>()
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(carrying: .values(of: Trace.$id))) {
       _, action in
@@ -159,7 +160,7 @@ private enum Trace {
     await root.shutdown()
   }
 
-  @Test func `what an effect dispatches through a projection has its values`() async throws {
+  @Test func `an effect's dispatch through a projection carries the effect's values`() async throws {
     let seen = Record<Int>()
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(carrying: .values(of: Trace.$id))) {
       state, action in

@@ -6,9 +6,9 @@ private typealias Decide = Interceptor<Snapshot, Int>
 
 private struct Mishap: Error, Equatable {}
 
-/// Effects are decided in commit order, with the state of the commit, and get on with each other by their ids.
+/// Effects are decided in commit order, with the state of the commit. Their ids determine how they affect each other.
 @Suite(.timeLimit(.minutes(15))) struct G8Effects {
-  /// What the store is after these actions, once the last of them is committed.
+  /// The store's states after these actions, up to the commit of the last one.
   private func states(_ subject: Subject, until last: Int) -> Task<[Int], Never> {
     let states = subject.states()
     return Task { await states.collect(until: { $0.root.last == last }).dropFirst().map(\.root.last) }
@@ -30,7 +30,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `what was before a commit can be asked for`(kind: Kind) async throws {
+  func `an effect can use a value from before the commit`(kind: Kind) async throws {
     let seen = Record<[Int]>()
     let subject = Subject(
       kind,
@@ -44,7 +44,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `the latest cancels those before it, which dispatch nothing any more`(kind: Kind) async throws {
+  func `the latest effect cancels the earlier ones, which dispatch nothing more`(kind: Kind) async throws {
     let (started, cancelled) = (Gate(), Gate())
     let answers = Record<DispatchResult>()
     let subject = Subject(
@@ -72,8 +72,8 @@ private struct Mishap: Error, Equatable {}
     await subject.root.shutdown()
   }
 
-  /// What the effect dispatched has its place behind the action that cancels it, and was accepted before that was
-  /// committed.
+  /// The effect's actions were accepted before the commit of the action that cancels it, but their place is after that
+  /// action.
   @Test(arguments: Kind.inMemory, [false, true])
   func `nothing of an effect is committed from the commit on that cancels it, by its id or by the state`(
     kind: Kind, isOfState: Bool
@@ -112,7 +112,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `the first leaves out those that come while it runs`(kind: Kind) async throws {
+  func `while the first effect runs, later ones are dropped`(kind: Kind) async throws {
     let (started, mayEnd) = (Record<Int>(), Gate())
     let subject = Subject(
       kind,
@@ -130,7 +130,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `those in turn run one after the other, and one too many is reported`(kind: Kind) async throws {
+  func `effects in turn run one after the other, and one beyond the limit is reported`(kind: Kind) async throws {
     let (done, reports) = (Record<Int>(), Record<String>())
     let gates = (0...4).map { _ in Gate() }
     let subject = Subject(
@@ -155,7 +155,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `no more than a number run at a time`(kind: Kind) async throws {
+  func `at most a limited number of effects run at a time`(kind: Kind) async throws {
     let running = Record<Int>()
     let gates = (0...4).map { _ in Gate() }
     let begun = (0...4).map { _ in Gate() }
@@ -181,7 +181,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `of those that are debounced the last one runs, when nothing has come for a time`(kind: Kind) async throws {
+  func `of debounced effects the last one runs, after a pause`(kind: Kind) async throws {
     let clock = ManualClock()
     let ran = Record<Int>()
     let subject = Subject(
@@ -199,7 +199,7 @@ private struct Mishap: Error, Equatable {}
     #expect(await subject.root.statistics.runningTasks == 1)
     clock.advance(by: .seconds(2))
     try await subject.store.send(1000)
-    // The timer wakes, finds that something came since, and sleeps again.
+    // The timer wakes, notices the later action, and sleeps again.
     clock.advance(by: .seconds(1))
     await clock.untilAsleep(1)
     #expect(ran.all.isEmpty)
@@ -210,7 +210,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `of those that are throttled the first runs, and then the last of each time`(kind: Kind) async throws {
+  func `of throttled effects the first runs, and then the last of each window`(kind: Kind) async throws {
     let clock = ManualClock()
     let ran = Record<Int>()
     let done = (0...20).map { _ in Gate() }
@@ -264,7 +264,9 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.allCases, [false, true])
-  func `what throws is begun again, and then an action or a report`(kind: Kind, isCaught: Bool) async throws {
+  func `work that throws is retried, and then followed by an action or a report`(kind: Kind, isCaught: Bool)
+    async throws
+  {
     let clock = ManualClock()
     let (begun, reports) = (Record<Int>(), Record<EffectReport>())
     let reported = Gate()
@@ -309,7 +311,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.children)
-  func `the interceptors on the path are asked once each, the lowest first, with their own state`(kind: Kind)
+  func `the interceptors on the path are called once each, the lowest first, with their own state`(kind: Kind)
     async throws
   {
     let asked = Record<String>()
@@ -362,13 +364,13 @@ private struct Mishap: Error, Equatable {}
     await cancellation.wait()
     #expect(cancelled.all == [2])
     #expect(await subject.root.statistics.effects == ["a": 2])
-    // Released before, the second would have ended with its effect.
+    // If they were released earlier, the second would have ended with its effect.
     withExtendedLifetime(children) {}
     await subject.root.shutdown()
   }
 
   @Test(arguments: Kind.allCases)
-  func `a clock that never ticks holds no shutdown up`(kind: Kind) async throws {
+  func `a stopped clock delays no shutdown`(kind: Kind) async throws {
     let clock = ManualClock()
     let subject = Subject(
       kind, clock: clock,
@@ -386,9 +388,9 @@ private struct Mishap: Error, Equatable {}
     await subject.root.shutdown()
   }
 
-  /// Each effect sets off the next one, by the dispatch that it is handed, by a proxy, and by `send`.
+  /// Each effect causes the next one: by its own dispatch, by a proxy, and by `send`.
   @Test(arguments: Kind.allCases)
-  func `what a store's own effects dispatch while it finishes counts, and has its effects`(kind: Kind) async throws {
+  func `actions of a finishing store's own effects are committed, and have effects`(kind: Kind) async throws {
     let (started, mayGoOn) = (Gate(), Gate())
     let proxies = Record<Store<Snapshot, Int>>()
     let answers = Record<DispatchResult>()
@@ -429,7 +431,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `what goes on for ever is cancelled when the time to finish is over, and counts until then`(kind: Kind)
+  func `an endless effect is cancelled at the limit of finishing, and its actions are committed until then`(kind: Kind)
     async throws
   {
     let clock = ManualClock()
@@ -457,7 +459,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.children)
-  func `the end of a child lets its own effects count, and nobody else's`(kind: Kind) async throws {
+  func `a finishing child commits actions of its own effects, and of no others`(kind: Kind) async throws {
     let (started, mayGoOn) = ([Gate(), Gate()], Gate())
     let answers = Record<String>()
     let subject = Subject(
@@ -489,7 +491,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.children, ["released", "shut down", "finished", "shut down and released"])
-  func `a child may have an action that it is given at its end, once`(kind: Kind, way: String) async throws {
+  func `a child may have a last action, given once at its end`(kind: Kind, way: String) async throws {
     let subject = Subject(.rootActor)
     let parent = kind.isAttended ? subject.root.attendedChild() : subject.root.ledgerChild()
     var child: StateStore<Snapshot, Int>? = parent.childStore(
@@ -527,7 +529,7 @@ private struct Mishap: Error, Equatable {}
     #expect(seen.all == [1, 2])
   }
 
-  /// Each effect dispatches the next one's action and ends at once, so that now and then nothing works while an action
+  /// Each effect dispatches the next one's action and ends at once, so that at times no effect works while an action
   /// waits.
   @Test(arguments: Kind.allCases, [false, true])
   func `a chain of brief effects comes to its end while the store finishes`(kind: Kind, isInTurn: Bool) async throws {
@@ -547,7 +549,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `those that wait in turn all come to theirs while the store finishes`(kind: Kind) async throws {
+  func `all effects that wait their turn run while the store finishes`(kind: Kind) async throws {
     let count = 60
     let subject = Subject(
       kind,
@@ -561,9 +563,9 @@ private struct Mishap: Error, Equatable {}
     #expect(seen.filter { $0 > count } == Array(count + 1...2 * count))
   }
 
-  /// One that waits for a state is not waited for, one that works on a state is.
+  /// The shutdown does not await an effect that waits for a state, but awaits one that works on a state.
   @Test(arguments: Kind.allCases, [false, true])
-  func `an effect that follows its store counts where it works`(kind: Kind, isWorking: Bool) async throws {
+  func `an effect that follows its store is awaited only while it works`(kind: Kind, isWorking: Bool) async throws {
     let proxies = Record<Store<Snapshot, Int>>()
     let (follows, mayGoOn) = (Gate(), Gate())
     let answers = Record<DispatchResult>()
@@ -594,9 +596,9 @@ private struct Mishap: Error, Equatable {}
     #expect(await states.collect().map(\.root.last) == (isWorking ? [0, 1, 2] : [0, 1]))
   }
 
-  /// Two of them shut the store down, and cannot wait for each other.
+  /// Two effects shut the store down, and cannot wait for each other.
   @Test(arguments: Kind.allCases)
-  func `of effects that finish their own store one waits for the rest`(kind: Kind) async throws {
+  func `of several effects that finish their own store, one waits for the rest`(kind: Kind) async throws {
     let proxies = Record<RootStore<Snapshot, Int>>()
     let (started, mayGoOn, isDone) = (Gate(), Gate(), Gate())
     let answers = Record<DispatchResult>()
@@ -660,8 +662,8 @@ private struct Mishap: Error, Equatable {}
     }
   }
 
-  /// A child's last action has an effect, and the child finishes: what that dispatches counts.
-  @Test func `the effect of a last action counts where the child finishes`() async throws {
+  /// The child's last action has an effect, and the child finishes: the effect's actions are committed.
+  @Test func `the effect of a last action is awaited if the child finishes`() async throws {
     let answers = Record<DispatchResult>()
     let subject = Subject(
       .rootActor,
@@ -673,7 +675,7 @@ private struct Mishap: Error, Equatable {}
     #expect(await subject.root.state.root == Ledger(count: 2, last: 100))
   }
 
-  /// An effect that cancels another one of the same commit, in front of it.
+  /// An effect that cancels another one of the same commit, before it begins.
   enum Canceller: CaseIterable, Sendable {
     case cancellation, latest, newest, debounced
 
@@ -688,7 +690,7 @@ private struct Mishap: Error, Equatable {}
     }
   }
 
-  /// By the same interceptor, and by the next one on the path.
+  /// The canceller belongs to the same interceptor, or to the next one on the path.
   @Test(arguments: Kind.inMemory, Canceller.allCases)
   func `an effect that its own commit cancels does not begin`(kind: Kind, canceller: Canceller) async throws {
     for isAbove in [false, true] {
@@ -708,7 +710,7 @@ private struct Mishap: Error, Equatable {}
       for action in 1...200 { try await subject.store.send(action) }
       await subject.root.settled()
       #expect(begun.all.allSatisfy { $0 == 2 }, "\(begun.all.count { $0 == 1 }) of 200 have begun")
-      // The one behind it begins, unless the next commit cancels it.
+      // The later effect begins, unless the next commit cancels it.
       #expect(begun.all.isEmpty == (canceller == .cancellation))
       #expect(await subject.root.statistics.effects.isEmpty)
       await subject.root.shutdown()
@@ -716,7 +718,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.inMemory)
-  func `one that waits does not begin with the commit that lets it, and cancels it`(kind: Kind) async throws {
+  func `a waiting effect does not begin with the commit that unblocks and cancels it`(kind: Kind) async throws {
     for _ in 0..<50 {
       let begun = Record<Int>()
       let subject = Subject(
@@ -729,7 +731,7 @@ private struct Mishap: Error, Equatable {}
           return switch action {
           case 1: effect.id("x")
           case 2: effect.id("x", .inTurn())
-          // Cancels the first, so that the second begins, and cancels that.
+          // Cancels the first, so that the second begins, and cancels the second.
           case 3: .all(effect.id("x", .newest(limit: 2)), .cancel("x"))
           default: nil
           }
@@ -742,7 +744,7 @@ private struct Mishap: Error, Equatable {}
   }
 
   @Test(arguments: Kind.inMemory)
-  func `no effect of an element begins that the same commit cancels`(kind: Kind) async throws {
+  func `an element's effect that its own commit cancels does not begin`(kind: Kind) async throws {
     let begun = Record<Int>()
     let part = Interceptor<Ledger, Int>.effects { _, _ in .run { _ in begun.add(1) }.id("x") }
     let lifted: Decide = part.lifted(state: { $0.root }, action: { $0 }, into: { $0 })

@@ -5,10 +5,10 @@ import Testing
 
 private struct Mishap: Error {}
 
-/// Effects of which each begins when the one before it has ended.
+/// A sequence of effects: each begins when the previous one has ended.
 @Suite(.timeLimit(.minutes(15))) struct G8InOrder {
   @Test(arguments: Kind.allCases)
-  func `one begins when the one before it has ended, whether that failed or not`(kind: Kind) async throws {
+  func `each effect begins when the previous one has ended, even by a failure`(kind: Kind) async throws {
     let clock = ManualClock()
     let (reduced, reports) = (Record<Int>(), Record<String>())
     let gate = Gate()
@@ -43,7 +43,7 @@ private struct Mishap: Error {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `the whole has one id, and its cancellation ends all of it`(kind: Kind) async throws {
+  func `the sequence has one id, and its cancellation ends all parts`(kind: Kind) async throws {
     let reduced = Record<Int>()
     let subject = Subject(
       kind,
@@ -70,7 +70,7 @@ private struct Mishap: Error {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `a part may be several side by side, or a cancellation in its turn`(kind: Kind) async throws {
+  func `a part may be several concurrent effects, or a cancellation`(kind: Kind) async throws {
     let reduced = Record<Int>()
     let (begun, gates) = ([Gate(), Gate()], [Gate(), Gate()])
     let subject = Subject(
@@ -102,7 +102,7 @@ private struct Mishap: Error {}
     await subject.root.shutdown()
   }
 
-  @Test func `the time and the delay of the whole are those of all its parts`() async throws {
+  @Test func `the time limit and the delay of the sequence apply to all parts together`() async throws {
     let clock = ManualClock()
     let reduced = Record<Int>()
     let subject = Subject(
@@ -127,7 +127,7 @@ private struct Mishap: Error {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `the retries and the catching of the whole are those of each part that has none`(kind: Kind) async throws {
+  func `the retries and the catching of the sequence apply to each part that has none`(kind: Kind) async throws {
     let (attempts, reduced) = (Record<Int>(), Record<Int>())
     let subject = Subject(
       kind,

@@ -16,7 +16,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `what an interceptor dispatches goes to the store of node, behind what was there`(kind: Kind) async throws {
+  func `an interceptor's dispatch goes to the store of the action, after earlier requests`(kind: Kind) async throws {
     let answer = Interceptor<Snapshot, Int>(where: { $0 < 100 }) { action, dispatch in
       #expect(dispatch(action + 100) == .enqueued)
       #expect(dispatch(action + 200) == .enqueued)

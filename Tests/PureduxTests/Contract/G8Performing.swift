@@ -3,9 +3,9 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-/// A caller may wait for the effects of its action, and for what these set off.
+/// A caller may wait for the effects of its action, and for the effects that these cause.
 @Suite(.timeLimit(.minutes(15))) struct G8Performing {
-  /// Counts down, a second for each action: by `dispatch`, by `send`, with and without an id.
+  /// Counts down, one second per action: by `dispatch`, by `send`, with and without an id.
   private func countdown(_ clock: ManualClock) -> Interceptor<Snapshot, Int> {
     .effects { action, context in
       if action == 99 { return .run { try await $0.sleep(for: .seconds(60)) } }
@@ -32,7 +32,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `it returns when the effects have ended that the action began, and what these dispatched`(kind: Kind)
+  func `it returns when the action's effects have ended, and the effects of their actions`(kind: Kind)
     async throws
   {
     let clock = ManualClock()
@@ -46,7 +46,7 @@ import Testing
     }
     let states = subject.states()
     _ = await states.collect(until: { $0.root.last == 9 })
-    // Of somebody else, and longer.
+    // This action is another caller's, and its effect takes longer.
     subject.store.dispatch(99)
     await subject.root.settled()
     await clock.advance(by: .milliseconds(8_900), settling: subject.root)
@@ -58,7 +58,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `without effects it does what send does`(kind: Kind) async throws {
+  func `without effects it is the same as send`(kind: Kind) async throws {
     let subject = Subject(
       kind,
       middleware: [
@@ -142,7 +142,9 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `an effect that performs an action rests while that rests, and finishes with it`(kind: Kind) async throws {
+  func `an effect that performs an action rests while the action's effects rest, and finishes with them`(kind: Kind)
+    async throws
+  {
     let clock = ManualClock()
     let reduced = Record<Int>()
     let countdown = countdown(clock)
@@ -176,7 +178,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `an effect of a performed action performs another, and goes on when the effects of that have ended`(kind: Kind)
+  func `an effect of a performed action performs another, and continues when that one's effects have ended`(kind: Kind)
     async throws
   {
     let clock = ManualClock()
@@ -196,7 +198,7 @@ import Testing
   }
 
   @Test(arguments: Kind.inMemory)
-  func `the cancellation of the outer caller cancels what its effects perform`(kind: Kind) async throws {
+  func `the cancellation of the outer caller cancels the actions that its effects perform`(kind: Kind) async throws {
     let clock = ManualClock()
     let reduced = Record<Int>()
     let subject = Subject(kind, clock: clock, interceptors: nested, reducing: { reduced.add($0) })
@@ -212,7 +214,7 @@ import Testing
     await subject.root.shutdown()
   }
 
-  /// The effect of 1 performs 2 and then dispatches 3; that of 2 dispatches 4 a second later.
+  /// The effect of 1 performs 2 and then dispatches 3; the effect of 2 dispatches 4 a second later.
   private var nested: Interceptor<Snapshot, Int> {
     .effects { action, context in
       switch action {
@@ -232,7 +234,9 @@ import Testing
   }
 
   @Test(arguments: Kind.inMemory, [false, true])
-  func `what middleware sends later, in a task of its own, does not belong to the action`(kind: Kind, isElsewhere: Bool)
+  func `an action that middleware sends later, in a task of its own, does not belong to the performed action`(
+    kind: Kind, isElsewhere: Bool
+  )
     async throws
   {
     let (begun, mayEnd) = (Gate(), Gate())
@@ -263,7 +267,7 @@ import Testing
     let performing = Task { [store = subject.store] in try await store.perform(1) }
     await begun.wait()
     performing.cancel()
-    // Behind the cancellation.
+    // This action's place is after the cancellation.
     try await subject.store.send(50)
     mayEnd.open()
     try await performing.value
@@ -273,7 +277,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases, [EffectPolicy.first, .inTurn(limit: 0)])
-  func `when it returns, its effect has left its id, and is counted nowhere`(kind: Kind, policy: EffectPolicy)
+  func `when it returns, its effect no longer occupies its id or any count`(kind: Kind, policy: EffectPolicy)
     async throws
   {
     let begun = Record<Int>()
@@ -298,7 +302,9 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `an effect that performs an action goes on when the effect of that has left its id`(kind: Kind) async throws {
+  func `an effect that performs an action continues when that action's effect no longer occupies its id`(kind: Kind)
+    async throws
+  {
     let begun = Record<Int>()
     let subject = Subject(
       kind,
@@ -359,9 +365,9 @@ import Testing
     await subject.root.settled()
     mayPerform.open()
     await isOver.wait()
-    // Behind the cancellation, in any case.
+    // This action's place is after the cancellation, in either case.
     try await subject.store.send(50)
-    // The effect of 3 is cancelled, as that of 2 has come; and that of 2, with its caller.
+    // The effect of 3 is cancelled because 2 has been given, and the effect of 2 is cancelled with its caller.
     #expect(await subject.root.statistics.effects["y"] == nil)
     await subject.root.shutdown()
   }

@@ -7,10 +7,10 @@ private typealias While = StateEffect<Snapshot, Int>
 
 private struct Mishap: Error {}
 
-/// Effects of the state: begun and cancelled by what the state is, in commit order.
+/// Effects of the state. The state begins and cancels them, in commit order.
 @Suite(.timeLimit(.minutes(15))) struct G8StateEffects {
   @Test(arguments: Kind.allCases)
-  func `an effect goes on for as long as a condition holds, which may be from the first state on`(kind: Kind)
+  func `an effect runs as long as a condition holds, possibly from the first state on`(kind: Kind)
     async throws
   {
     let (begun, ended) = (Record<Int>(), Record<Int>())
@@ -26,7 +26,7 @@ private struct Mishap: Error {}
     await begun.untilCount(1)
     #expect(await subject.root.statistics.effects == ["even": 1])
     #expect(await subject.root.statistics.runningTasks == 1)
-    // Nothing begins anew as long as it holds.
+    // No other effect begins as long as the condition holds.
     for action in [2, 4, 6] { try await subject.store.send(action) }
     try await subject.store.send(7)
     await ended.untilCount(1)
@@ -45,7 +45,7 @@ private struct Mishap: Error {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `an effect begins anew when its value changes, and what was before dispatches nothing any more`(kind: Kind)
+  func `an effect begins again when its value changes, and the previous one dispatches nothing more`(kind: Kind)
     async throws
   {
     let cancelled = Gate()
@@ -78,7 +78,7 @@ private struct Mishap: Error {}
     await subject.root.shutdown()
   }
 
-  /// One that ignores its cancellation holds up the next one for the same element, and nobody else.
+  /// An effect that ignores its cancellation delays the next one for the same element, and no other.
   @Test(arguments: Kind.allCases)
   func `no two run for one element at a time, and the last one begins`(kind: Kind) async throws {
     let gates = (0...4).map { _ in Gate() }
@@ -111,7 +111,7 @@ private struct Mishap: Error {}
     struct Element: Identifiable, Equatable { let id, value: Int }
     let log = Record<String>()
     let subject = Subject(kind)
-    // The digits of the last action by the place of each: 0 is none.
+    // The digits of the last action, by place; 0 is no element.
     @Sendable func elements(_ state: Snapshot) -> [Element] {
       var rest = state.root.last
       return (0..<4).compactMap { place in
@@ -148,7 +148,7 @@ private struct Mishap: Error {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `what is begun has the delay, the retries and the errors of an effect`(kind: Kind) async throws {
+  func `effects of the state have delays, retries and errors like other effects`(kind: Kind) async throws {
     let clock = ManualClock()
     let (tries, reports) = (Record<Int>(), Record<String>())
     let subject = Subject(kind, clock: clock, reporting: { reports.add("\($0)") })
@@ -203,7 +203,7 @@ private struct Mishap: Error {}
     await begun.untilCount(3)
     await subject.root.shutdown()
     #expect(Set(ended.all) == [1, 2, 3])
-    // On a store that has ended nothing begins.
+    // On a store that has ended, no effect begins.
     let late = subject.store.subscribe(effect: .while({ _ in true }) { .run { _ in begun.add(4) } })
     await subject.root.settled()
     late.cancel()
@@ -211,7 +211,7 @@ private struct Mishap: Error {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `an effect of the state that finishes counts, and what it begins does`(kind: Kind) async throws {
+  func `a finishing effect of the state is awaited, and so are the effects that it begins`(kind: Kind) async throws {
     let mayGo = Gate()
     let subject = Subject(kind)
     let states = subject.states()
@@ -229,7 +229,7 @@ private struct Mishap: Error {}
       })
     try await subject.store.send(1)
     async let end: Void = subject.root.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
-    // The store is closed to others before they are refused.
+    // The store closes to other callers before they are refused.
     while subject.store.dispatch(1) == .enqueued { await Task.yield() }
     mayGo.open()
     await end
@@ -238,7 +238,9 @@ private struct Mishap: Error {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `a subscription that is cancelled at once begins nothing, and twice is once`(kind: Kind) async throws {
+  func `a subscription cancelled at once begins nothing, and cancelling twice is the same as once`(kind: Kind)
+    async throws
+  {
     let executor = HeldExecutor()
     let begun = Record<Int>()
     let subject = Subject(kind, executor: .serial(executor))
@@ -278,7 +280,7 @@ private struct Mishap: Error {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `they follow what the store publishes`(kind: Kind) async throws {
+  func `they follow the store's published states`(kind: Kind) async throws {
     let begun = Record<Int>()
     let subject = Subject(kind, emits: .when { _, after in after.root.last % 2 == 0 })
     subject.store.subscribe(effect: .onChange(of: \.root.last) { value in .run { _ in begun.add(value) } })
@@ -287,12 +289,12 @@ private struct Mishap: Error {}
       try await subject.store.send(action)
       await subject.root.settled()
     }
-    // A child's rule is its own.
+    // A child's rule of emission is its own.
     #expect(begun.all == (kind.depth == 0 ? [0, 2, 4, 6] : Array(0...6)))
     await subject.root.shutdown()
   }
 
-  @Test func `stores are made with them, and an interceptor that is replaced takes its own with it`() async throws {
+  @Test func `stores are made with them, and a replaced interceptor ends its own`() async throws {
     let log = Record<String>()
     @Sendable func logging(_ name: String) -> Interceptor<Snapshot, Int> {
       .effects(
@@ -333,7 +335,7 @@ private struct Mishap: Error {}
     #expect(log.all.suffix(2) == ["begin scoped", "end scoped"])
   }
 
-  @Test func `what they dispatch goes through the projection that they are subscribed to`() async throws {
+  @Test func `their actions go through the projection that they are subscribed to`() async throws {
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     let projected = root.projection(action: { (text: String) in Int(text) }, state: { "\($0)" })
     let answers = Record<DispatchResult>()
@@ -375,7 +377,7 @@ private struct Mishap: Error {}
     await gone.wait()
   }
 
-  /// What it dispatched was accepted before the call, and has its place before that.
+  /// The effect's actions were accepted before the call, and precede it in the order.
   @Test(arguments: Kind.allCases)
   func `nothing of an effect is committed after its subscription was cancelled`(kind: Kind) async throws {
     let (mayDispatch, dispatched) = (Gate(), Gate())
@@ -400,7 +402,9 @@ private struct Mishap: Error {}
     await subject.root.shutdown()
   }
 
-  @Test(arguments: [false, true]) func `what waits for its predecessor at the end is gone with the store`(isChild: Bool)
+  @Test(arguments: [false, true]) func `an effect that waits for its predecessor at the end is released with the store`(
+    isChild: Bool
+  )
     async throws
   {
     let (begun, mayEnd) = (Record<Int>(), Gate())
@@ -427,8 +431,8 @@ private struct Mishap: Error {}
     #expect(begun.all == [0])
   }
 
-  /// What was given to the tree before the interceptor was set is committed before that.
-  @Test func `an interceptor that is replaced is asked for nothing that comes later`() async throws {
+  /// The actions given to the tree before the interceptor was set are committed before that.
+  @Test func `a replaced interceptor is not called for later actions`() async throws {
     let executor = HeldExecutor()
     let log = Record<String>()
     let root = RootStore<Int, Int>(
@@ -456,7 +460,7 @@ private struct Mishap: Error {}
     await root.shutdown()
   }
 
-  @Test func `who cancels a subscription from within a hash is heard`() async throws {
+  @Test func `a cancellation of a subscription from within a hash takes effect`() async throws {
     final class Cancelling: Sendable {
       let subscription = Record<Subscription>()
       let hashes = Record<Void>()
@@ -492,8 +496,8 @@ private struct Mishap: Error {}
     await root.shutdown()
   }
 
-  /// The closure of the scope holds the store, and the effect's wait was the last to hold that.
-  @Test func `an effect whose sequence holds the last reference to its store lets go of it`() async throws {
+  /// The scope's closure holds the store, and the effect's wait was the last to hold the closure.
+  @Test func `an effect whose sequence holds the last reference to its store releases it`() async throws {
     for _ in 1...20 {
       let store = LockedValue<RootStore<Int, Int>?>(RootStore(initialState: 0) { $0 += $1 })
       let proxy = try #require(store.withLock { $0?.store() })
@@ -517,8 +521,9 @@ private struct Mishap: Error {}
     }
   }
 
-  /// Those do not end with the child: what waits for them, and for nothing else, is cancelled when all else is done.
-  @Test func `a child that finishes does not wait for who follows the states above it`() async throws {
+  /// States above the child do not end with it. An effect that waits only for these is cancelled when all other work is
+  /// done.
+  @Test func `a finishing child does not wait for effects that follow states above it`() async throws {
     let log = Record<String>()
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     let child = root.childStore(initialState: 0, stateMapping: { $0 + $1 }) { $0 += $1 }

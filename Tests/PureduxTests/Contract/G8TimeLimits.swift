@@ -5,10 +5,9 @@ import Testing
 
 private struct Mishap: Error {}
 
-/// The time that an effect's work may take.
 @Suite(.timeLimit(.minutes(15))) struct G8TimeLimits {
   @Test(arguments: Kind.allCases, [false, true])
-  func `work that takes too long is cancelled, and an action comes in place of all that it dispatches later`(
+  func `work that takes too long is cancelled, and an action replaces its later ones`(
     kind: Kind, hasID: Bool
   ) async throws {
     let clock = ManualClock()
@@ -40,9 +39,9 @@ private struct Mishap: Error {}
     await subject.root.shutdown()
   }
 
-  /// The tree stands still from before the time is over until the work has ended.
+  /// The tree is suspended from before the limit until the work has ended.
   @Test(arguments: Kind.inMemory)
-  func `what was dispatched in time is committed, although its turn comes later`(kind: Kind) async throws {
+  func `an action dispatched in time is committed, even if its turn comes later`(kind: Kind) async throws {
     let clock = ManualClock()
     let executor = HeldExecutor()
     let reduced = Record<Int>()
@@ -76,7 +75,7 @@ private struct Mishap: Error {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `the time is that of all attempts and begins behind the delay`(kind: Kind) async throws {
+  func `the time includes all attempts and begins after the delay`(kind: Kind) async throws {
     let clock = ManualClock()
     let (attempts, reduced) = (Record<Duration>(), Record<Int>())
     let subject = Subject(
@@ -98,7 +97,7 @@ private struct Mishap: Error {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `the action does not come where the work has ended or is cancelled`(kind: Kind) async throws {
+  func `the timeout action is not dispatched if the work has ended or is cancelled`(kind: Kind) async throws {
     let clock = ManualClock()
     let reduced = Record<Int>()
     let subject = Subject(
@@ -135,7 +134,7 @@ private struct Mishap: Error {}
   }
 
   @Test(arguments: Kind.allCases)
-  func `without any time nothing comes of an effect that is cancelled`(kind: Kind) async throws {
+  func `without any time, a cancelled effect dispatches nothing`(kind: Kind) async throws {
     let clock = ManualClock()
     let reduced = Record<Int>()
     let subject = Subject(

@@ -3,10 +3,9 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-/// Waits for the first state, or the first action, that is as wanted.
 @Suite(.timeLimit(.minutes(15))) struct G8Waiting {
   @Test(arguments: Kind.allCases)
-  func `the first state for which a condition holds is the present one or one that comes`(kind: Kind) async throws {
+  func `the first matching state is the current one or a later one`(kind: Kind) async throws {
     let subject = Subject(kind)
     try await subject.store.send(1)
     #expect(try await subject.store.first(where: { $0.root.last == 1 }) == subject.expected(after: [1]))
@@ -95,7 +94,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases, [false, true])
-  func `an effect that waits is not waited for while its store finishes`(kind: Kind, isForAction: Bool) async throws {
+  func `a finishing store does not wait for an effect that waits`(kind: Kind, isForAction: Bool) async throws {
     let errors = Record<StoreError>()
     let clock = ManualClock()
     let subject = Subject(
@@ -145,7 +144,7 @@ import Testing
   }
 
   @Test(arguments: Kind.children)
-  func `a child's first action is given to the child or below it`(kind: Kind) async throws {
+  func `a child's first action is one given to the child or below it`(kind: Kind) async throws {
     let subject = Subject(kind)
     let child = subject.children[0]
     let (sibling, grandchild) = (subject.root.ledgerChild(), child.ledgerChild())

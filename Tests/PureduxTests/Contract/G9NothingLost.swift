@@ -2,10 +2,10 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// What an ended store is given changes nothing, and the caller is told. What was accepted is committed.
+/// An action given to an ended store changes nothing, and its caller is told. Accepted actions are committed.
 @Suite(.timeLimit(.minutes(15))) struct G9NothingLost {
   @Test(arguments: Kind.allCases)
-  func `a store that is shut down refuses, tells so, and changes nothing`(kind: Kind) async throws {
+  func `a store that is shut down refuses actions, reports that, and changes nothing`(kind: Kind) async throws {
     let reduced = Record<Int>()
     let subject = Subject(kind, reducing: { reduced.add($0) })
     subject.store.dispatch(1)
@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `a proxy of a released store refuses, and tells so`(kind: Kind) async throws {
+  func `a proxy of a released store refuses actions, and reports that`(kind: Kind) async throws {
     let proxy: Store<Snapshot, Int>
     do {
       let subject = Subject(kind)
@@ -38,7 +38,7 @@ import Testing
   }
 
   @Test(arguments: Kind.children)
-  func `what a child accepted is committed, also when it is released right after`(kind: Kind) async throws {
+  func `actions accepted by a child are committed, even if it is released right after`(kind: Kind) async throws {
     let executor = HeldExecutor()
     var subject: Subject? = Subject(kind, executor: .serial(executor))
     let root = try #require(subject?.root)
@@ -50,7 +50,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `what a root store accepted is committed, also when it is released right after`(kind: Kind) async throws {
+  func `actions accepted by a root store are committed, even if it is released right after`(kind: Kind) async throws {
     let executor = HeldExecutor()
     let reduced = Record<Int>()
     var subject: Subject? = Subject(kind, executor: .serial(executor), reducing: { reduced.add($0) })
@@ -64,7 +64,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `what is accepted while the store is shut down from elsewhere is committed, and the rest refused`(
+  func `during a shutdown from another task, accepted actions are committed, and the rest refused`(
     kind: Kind
   ) async throws {
     let reduced = Record<Int>()
@@ -81,7 +81,7 @@ import Testing
               return
             }
             accepted.add(action)
-            // A send to an idle tree leaves no thread free: the others need one as well.
+            // A send to an idle tree occupies its thread; this yields to the other tasks.
             await Task.yield()
           }
         }
@@ -95,7 +95,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `what is accepted while the store is released from elsewhere is committed, and the rest refused`(
+  func `during a release from another task, accepted actions are committed, and the rest refused`(
     kind: Kind
   ) async throws {
     for round in 0..<20 {
@@ -103,14 +103,14 @@ import Testing
       let accepted = Record<Int>()
       var subject: Subject? = Subject(kind, reducing: { reduced.add($0) })
       let proxy = try #require(subject?.store.store())
-      // In half of the rounds nobody follows the store.
+      // In half of the rounds, nobody follows the store.
       let states = round.isMultiple(of: 2) ? subject?.states() : nil
       await withTaskGroup { group in
         for producer in 0..<2 {
           group.addTask {
             for number in 1... {
               let action = producer * 1_000_000 + number
-              // A send to an idle tree leaves no thread free: the others need one as well.
+              // A send to an idle tree occupies its thread; this yields to the other tasks.
               await Task.yield()
               do {
                 switch number % 4 {
@@ -130,7 +130,7 @@ import Testing
         subject = nil
       }
       _ = await states?.collect()
-      // The end of the drain, where one is under way: it is behind what was accepted.
+      // A running drain may still have to commit accepted actions.
       await reduced.untilCount(accepted.all.count)
       #expect(reduced.all.sorted() == accepted.all.sorted())
     }
@@ -145,7 +145,7 @@ import Testing
       began.open()
       goOn.wait()
     }
-    // On a thread of its own, as it is held up.
+    // The executor has a thread of its own, because the reducer blocks it.
     var subject: Subject? = Subject(kind, executor: .serial(HeldExecutor()), reducing: blocks)
     let proxy = try #require(subject?.store.store())
     let sender = Task { try await proxy.send(1) { $0.root } }

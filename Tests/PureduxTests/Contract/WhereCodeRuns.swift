@@ -2,7 +2,7 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// Reducers, middleware, mappings, filters and conditions run under nobody else's task-local values.
+/// Reducers, middleware, mappings, filters and conditions run under no other caller's task-local values.
 @Suite(.timeLimit(.minutes(15))) struct WhereCodeRuns {
   private enum Caller: Sendable { case dispatcher, sender, subscriber }
 
@@ -14,9 +14,9 @@ import Testing
     let caller: Caller?
   }
 
-  /// More was dispatched than a drain does in one go, so that some of it waits when what is sent arrives.
+  /// More actions are dispatched than one drain performs, so that some still wait when the sent action arrives.
   @Test(arguments: Kind.allCases)
-  func `what one caller asked for is not done under another's task-local values`(kind: Kind) async throws {
+  func `no caller's request runs under another caller's task-local values`(kind: Kind) async throws {
     let places = Record<Place>()
     @Sendable func note(_ name: String, _ action: Int) {
       places.add(Place(name: name, action: action, caller: Self.caller))
@@ -61,7 +61,7 @@ import Testing
     _ = await states.collect(until: { $0.root.last == 3 })
     for name in ["condition", "middleware", "emission", "reducer", "mapping"] {
       let seen = places.all.filter { $0.name == name }
-      // A root store's rule is not asked for the subscribers of its child stores.
+      // A root store's rule is not called for the subscribers of its child stores.
       if name != "emission" || kind.depth == 0 {
         #expect(Set(seen.map(\.action)).isSuperset(of: [1, 2, 3]), "\(name)")
       }

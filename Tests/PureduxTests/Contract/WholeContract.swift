@@ -2,7 +2,7 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-/// The suite that anybody can run against a store of their own, against every kind of this library's.
+/// Runs the suite for users' own stores against every kind of store in this library.
 @Suite(.timeLimit(.minutes(15))) struct WholeContract {
   @Test(arguments: Kind.inMemory) func `every kind keeps the contract`(kind: Kind) async {
     await checkDeliveryContract(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Puredux
 
-/// No work is begun after its cancellation, whatever it is part of (G8).
+/// No work begins after its cancellation, whichever object it belongs to (G8).
 @Suite(.timeLimit(.minutes(15))) struct EffectBeginningTests {
   private let begun = Record<Int>()
 
@@ -24,7 +24,7 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `work that fails and is cancelled is not begun again`(retriesAtOnce: Bool) async {
+  func `work that fails and is cancelled is not retried`(retriesAtOnce: Bool) async {
     struct Mishap: Error {}
     let store = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     let node = store.core.node

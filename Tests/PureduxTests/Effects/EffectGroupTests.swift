@@ -22,7 +22,7 @@ import Testing
     if case .spawn = addition { true } else { false }
   }
 
-  @Test func `the first effect spawns the runner, which starts all that was added, in order`() {
+  @Test func `the first effect spawns the runner, which starts the added effects in order`() {
     var group = Group()
     #expect(isSpawn(group.add(1)))
     for effect in 2...4 {
@@ -36,7 +36,7 @@ import Testing
   }
 
   @Test(arguments: [nil, false, true])
-  func `what is held is started when it is released, and so is what comes behind it`(cancelling: Bool?) {
+  func `a held effect starts when it is released, and so do the later ones`(cancelling: Bool?) {
     var group = Group()
     guard case .added = group.add(1, isHeld: true), case .added = group.add(2) else {
       Issue.record("not held")
@@ -58,7 +58,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `a group that ends waits for what is held`(cancelling: Bool) {
+  func `an ending group waits for held effects`(cancelling: Bool) {
     var group = Group()
     #expect(group.next(orPark: "runner") == nil)
     _ = group.add(1, isHeld: true)
@@ -97,7 +97,7 @@ import Testing
     #expect(started(wake.instruction) == [1])
   }
 
-  @Test func `the end of an effect wakes nobody while the group is open`() {
+  @Test func `the end of an effect wakes no waiter while the group is open`() {
     var group = Group()
     _ = group.add(1)
     _ = group.next(orPark: "runner")
@@ -106,7 +106,7 @@ import Testing
     #expect(group.running == 0)
   }
 
-  /// A pause that can be asked about, as often as the answers go; then it holds.
+  /// A pause that holds according to the answers, one per check, and after them always.
   private func pause(for cause: RunningEffect.Pause.Cause, _ answers: [Bool] = []) -> RunningEffect.Pause {
     let left = LockedValue(answers[...])
     return RunningEffect.Pause(for: cause) { _ in left.withLock { $0.popFirst() ?? true } }
@@ -118,7 +118,7 @@ import Testing
     return pause
   }
 
-  @Test func `who waits until nothing works is told once, when the last has ended or waits for a state`() {
+  @Test func `a waiter until nothing works is told once, when the last effect has ended or waits for a state`() {
     for isFollowing in [false, true] {
       var group = Group()
       for effect in 1...3 { _ = group.add(effect, isObserver: effect == 3) }
@@ -136,7 +136,7 @@ import Testing
     }
   }
 
-  @Test func `an effect that is to be interrupted rests until then, and again when it has been`() {
+  @Test func `an effect that will be interrupted rests until then, and again afterwards`() {
     var group = Group()
     for effect in 1...2 { _ = group.add(effect) }
     _ = group.next(orPark: "runner")
@@ -156,7 +156,7 @@ import Testing
     #expect(group.sleeps.isEmpty)
   }
 
-  @Test func `who waits until nothing runs is told when all sleep or wait for a state, observers, too`() {
+  @Test func `a waiter until nothing runs is told when all effects and observers sleep or wait for a state`() {
     var group = Group()
     for effect in 1...3 { _ = group.add(effect, isObserver: effect == 3) }
     _ = group.next(orPark: "runner")
@@ -175,7 +175,7 @@ import Testing
     #expect(group.changeCount == changes + 1)
   }
 
-  @Test func `who does not wait any more is not told`() {
+  @Test func `a cancelled waiter is not told`() {
     var group = Group()
     _ = group.add(1)
     _ = group.next(orPark: "runner")
@@ -186,7 +186,7 @@ import Testing
     #expect(Array(group.effectEnded(0).ended) == ["other"])
   }
 
-  @Test func `a follower that is handed a state while who waits is told is not told twice`() {
+  @Test func `a follower that receives a state while waiters are told does not cause a second report`() {
     var group = Group()
     _ = group.add(1)
     _ = group.next(orPark: "runner")
@@ -196,7 +196,7 @@ import Testing
     #expect(group.effectEnded(0).ended.isEmpty)
   }
 
-  @Test func `finishing, the runner leaves when the last effect has ended`() {
+  @Test func `a finishing runner ends with the last effect`() {
     var group = Group()
     _ = group.add(1)
     _ = group.add(2)
@@ -210,7 +210,7 @@ import Testing
     #expect(group.hasEnded(orTells: "b") == true)
   }
 
-  @Test func `finishing with nothing running, the runner leaves at once`() {
+  @Test func `a finishing runner without effects ends at once`() {
     var group = Group()
     _ = group.add(1)
     _ = group.next(orPark: "runner")
@@ -219,7 +219,7 @@ import Testing
     #expect(isLeave(group.end(cancelling: false).wake?.instruction))
   }
 
-  @Test func `cancelling, what was added is started, then all is cancelled, then the runner leaves`() {
+  @Test func `a cancelling end starts the added effects, cancels all, and then ends the runner`() {
     var group = Group()
     _ = group.add(1)
     _ = group.end(cancelling: true)
@@ -228,7 +228,7 @@ import Testing
     #expect(isLeave(group.next(orPark: "runner")))
   }
 
-  @Test func `what is about to be cancelled does not rest, until it waits all the same`() {
+  @Test func `an effect about to be cancelled does not rest, unless it waits regardless`() {
     var group = Group()
     for effect in 1...2 { _ = group.add(effect) }
     _ = group.next(orPark: "runner")
@@ -238,7 +238,7 @@ import Testing
     #expect(isCancel(group.end(cancelling: true).wake?.instruction))
     #expect(!group.isIdle(.nothingRuns))
     #expect(group.isIdle(.nothingRuns, orTells: "waiter").isIdle == false)
-    // Cancelling ends a pause, unless it is one that goes on regardless.
+    // Cancelling ends a pause, unless the pause ignores cancellation.
     #expect(Array(group.cancelled()) == ["waiter"])
     #expect(group.isIdle(.nothingRuns))
     #expect(isLeave(group.next(orPark: "runner")))
@@ -256,7 +256,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `an ending group takes nothing more`(cancelling: Bool) {
+  func `an ending group takes no more effects`(cancelling: Bool) {
     var group = Group()
     _ = group.add(1)
     _ = group.end(cancelling: cancelling)
@@ -282,7 +282,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `who waits for the end of the group can stop waiting, and is not told before`(cancelling: Bool) {
+  func `a waiter for the end of the group can stop waiting, and is not told earlier`(cancelling: Bool) {
     var group = Group()
     for effect in 0..<2 { _ = group.add(effect) }
     _ = group.next(orPark: "runner")
@@ -298,9 +298,9 @@ import Testing
     #expect(group.isIdle(.allEnded))
   }
 
-  /// Each look at a pause may be the user's code, and is made under a lock.
+  /// A check of a pause may run the user's code, and is made under a lock.
   @Test(arguments: [false, true])
-  func `a caller that waits for rest has few pauses looked at for each event, however many effects there are`(
+  func `a caller that waits for rest causes few checks of pauses per event, however many effects there are`(
     haveTimeouts: Bool
   ) {
     let count = 2_000
@@ -315,13 +315,13 @@ import Testing
     for effect in 0...count { _ = group.add(effect) }
     _ = group.next(orPark: "runner")
     #expect(!group.isIdle(.nothingRuns, orTells: "all").isIdle)
-    if haveTimeouts { for effect in 0...count { group.expects(counted()) } }
-    // The last one waits for nothing, so that it stands for all that still work, wherever they are looked for.
+    if haveTimeouts { for _ in 0...count { group.expects(counted()) } }
+    // The last effect never rests, so it represents all working effects, wherever the group looks for one.
     #expect(group.effect(count, pausesBy: over()).told.isEmpty)
     for _ in 0..<3 {
       for effect in 0..<count { #expect(group.effect(effect, pausesBy: counted()).told.isEmpty) }
     }
-    // All but the first have gone on, and wait again, one after the other.
+    // One after the other, all except the first continue and wait again.
     var pauses: [RunningEffect.Pause] = []
     for effect in 0..<count {
       let pause = counted()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Puredux
 
-/// What an effect that pauses is for those who wait for rest.
+/// How callers that wait for rest see an effect that pauses.
 @Suite(.timeLimit(.minutes(15))) struct EffectPauseTests {
   /// Cancels the current task as soon as its effect pauses.
   private final class Canceller: RunningEffect.Host {
@@ -30,7 +30,7 @@ import Testing
     #expect(host.holds.all == [true, false])
   }
 
-  /// Cancels an effect that has an id as soon as it pauses.
+  /// Cancels an effect with an id as soon as it pauses.
   private final class IdentifiedCanceller: RunningEffect.Host {
     let store: (any AnyObject & Sendable)? = nil
     let identified = Record<IdentifiedEffect>()
@@ -44,7 +44,7 @@ import Testing
     func ended(_ effect: RunningEffect) {}
   }
 
-  @Test func `who cancels an effect that rests has cancelled its task`() async {
+  @Test func `cancelling a resting effect cancels its task at once`() async {
     for _ in 1...2_000 {
       let host = IdentifiedCanceller()
       let identified = IdentifiedEffect { effect, _ in
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func `of pauses that are held back, the last is told, and those after them at once`() {
+  @Test func `of pauses that are held back, the last one is reported, and later ones at once`() {
     let host = Listener()
     let effect = RunningEffect(of: host)
     let pauses = (1...4).map { _ in RunningEffect.Pause(for: .time) { _ in true } }
@@ -72,7 +72,7 @@ import Testing
     effect.holdPauses()
     effect.releasePauses()
     #expect(host.pauses.all.count == 3 && host.pauses.all[2] === pauses[3])
-    // A timer and the effect that it begins hold those of the same effect.
+    // A timer and the effect that it begins hold the pauses of the same effect.
     effect.holdPauses()
     effect.holdPauses()
     effect.releasePauses()
@@ -111,9 +111,9 @@ import Testing
     var waits: Bool { host.pauses.all.last?.holds == true }
   }
 
-  /// Someone may have found that a wait is not over, and then acquire the lock after all of it is gone.
+  /// A caller may have found the wait pending, and acquire the lock only after the loop is gone.
   @Test(arguments: [false, true])
-  func `whoever looks late at the wait of a loop that is gone finds that it is over`(isFollowed: Bool) async throws {
+  func `a late check of a released loop's wait finds it over`(isFollowed: Bool) async throws {
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     let others = isFollowed ? root.states() : nil
     let pause: RunningEffect.Pause
@@ -126,7 +126,7 @@ import Testing
     }
     while await root.statistics.subscriptions > (isFollowed ? 1 : 0) { await Task.yield() }
     #expect(!pause.isPending(pause))
-    // Its place has become another's, which waits.
+    // A new loop that waits has taken its place.
     let loop = Loop(over: root, until: 2)
     while !loop.waits { await Task.yield() }
     #expect(!pause.isPending(pause))
@@ -137,7 +137,7 @@ import Testing
 
   private final class Captured: Sendable {}
 
-  @Test func `work is done once, as part of its effect, and let go of when it is done`() async {
+  @Test func `work runs once, as part of its effect, and is released when it is done`() async {
     let host = Listener()
     let seen = Record<RunningEffect?>()
     weak var captured: Captured?
@@ -164,7 +164,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `who keeps the dispatch of an effect does not keep what its work has captured`(hasID: Bool) async throws {
+  func `keeping an effect's dispatch does not retain the captures of its work`(hasID: Bool) async throws {
     let dispatches = Record<Dispatch<Int>>()
     let made = Record<Weak>()
     let root = RootStore<Int, Int>(
@@ -190,8 +190,8 @@ import Testing
     withExtendedLifetime(dispatches) {}
   }
 
-  /// The clock is the user's, and may take its time to say what time it is.
-  @Test func `who looked before the time had come does not undo what one who looked later has seen`() {
+  /// The clock is the user's, and may be slow to return the time.
+  @Test func `an early check of a time does not undo the result of a later check`() {
     let pauses = Record<RunningEffect.Pause>()
     let answers = LockedValue([true, false])
     let pause = RunningEffect.Pause(for: .time) { _ in

@@ -5,7 +5,6 @@ import Testing
 
 @testable import Puredux
 
-/// Some work, told apart by its number.
 private final class Job: ScheduledWork, CustomStringConvertible {
   let number: Int
   var place = 0
@@ -13,7 +12,7 @@ private final class Job: ScheduledWork, CustomStringConvertible {
   var description: String { "\(number)" }
 }
 
-/// The state machine with what its shell would do, in a time that goes on by hand.
+/// The state machine, a minimal shell, and a manual time.
 private struct Jobs {
   var machine = EffectScheduler<Job>()
   var now = Duration.zero
@@ -22,7 +21,6 @@ private struct Jobs {
   var turnedAway: [Int] = []
   var cancelled: [Int] = []
   var begun: [Int] = []
-  /// The timers that sleep, and until when.
   var timers: [(timer: Job, until: Duration)] = []
   private var timerCount = 0
 
@@ -36,13 +34,13 @@ private struct Jobs {
 
   mutating func cancel() { carryOut(machine.cancelAll()) }
 
-  /// The jobs by their numbers, as their owners know them.
+  /// The jobs by their numbers, for their owners.
   private var jobs: [Int: Job] = [:]
   var withdrawn: Set<Int> = []
-  /// What has begun although it had been withdrawn.
+  /// The jobs that began after they had been withdrawn.
   var tooLate: [Int] = []
 
-  /// - Parameter meanwhile: What happens on other threads before it goes on.
+  /// - Parameter meanwhile: Runs between the two steps, like another thread.
   mutating func withdraw(_ numbers: [Int], meanwhile: (inout Jobs) -> Void = { _ in }) {
     withdrawn.formUnion(numbers)
     for number in numbers { running[number] = nil }
@@ -93,7 +91,7 @@ private struct Jobs {
 
 @Suite struct EffectSchedulerTests {
   @Test(arguments: [EffectPolicy.inTurn(), .concurrent(limit: 1)])
-  func `behind the last that may begin nothing does, and nothing is kept`(policy: EffectPolicy) {
+  func `no effect begins or is kept beyond the last permitted one`(policy: EffectPolicy) {
     var jobs = Jobs()
     for number in 1...3 { jobs.add(number, policy) }
     jobs.end(1, isLast: true)
@@ -103,7 +101,7 @@ private struct Jobs {
   }
 
   @Test(arguments: [EffectPolicy.inTurn(), .concurrent(limit: 1)])
-  func `an end behind which another waits has a place in the order, where the other may have been cancelled`(
+  func `an end that another effect waits for has a place in the order, at which the other may have been cancelled`(
     policy: EffectPolicy
   ) throws {
     var jobs = Jobs()
@@ -112,7 +110,7 @@ private struct Jobs {
     let firstEndedAlone = try jobs.machine.endedAlone(#require(jobs.running[1]))
     #expect(!firstEndedAlone)
     #expect(jobs.begun == [1])
-    // The commit that has added the second cancels it.
+    // The commit that has added the second job cancels it.
     jobs.add(3, .latest)
     jobs.end(1)
     #expect(jobs.begun == [1, 3])
@@ -161,7 +159,7 @@ private struct Jobs {
     #expect(jobs.timers.isEmpty)
   }
 
-  @Test func `a later time is slept for when the earlier has come, by the same timer`() {
+  @Test func `the same timer sleeps for a later time after the earlier one`() {
     var jobs = Jobs()
     for number in 1...100 {
       jobs.add(number, .debounced(for: .seconds(2)))
@@ -172,7 +170,7 @@ private struct Jobs {
     #expect(jobs.begun == [100])
   }
 
-  @Test func `the first is first before those that wait for their time or turn, too`() {
+  @Test func `the first effect excludes also effects that wait for their time or turn`() {
     var jobs = Jobs()
     jobs.add(1, .debounced(for: .seconds(1)))
     jobs.add(2, .first)
@@ -188,7 +186,7 @@ private struct Jobs {
     #expect(jobs.leftOut == [2, 5])
   }
 
-  @Test func `each policy deals with those of another before it`() {
+  @Test func `each policy respects earlier effects of other policies`() {
     var jobs = Jobs()
     jobs.add(1, .concurrent(limit: 5))
     jobs.add(2, .inTurn())
@@ -206,7 +204,7 @@ private struct Jobs {
     #expect(jobs.machine.isOver(at: jobs.now))
   }
 
-  @Test func `one in turn waits for what is held before it`() {
+  @Test func `an effect in turn waits for earlier held effects`() {
     var jobs = Jobs()
     jobs.add(1, .debounced(for: .seconds(1)))
     jobs.add(2, .inTurn())
@@ -217,7 +215,7 @@ private struct Jobs {
     #expect(jobs.begun == [1, 2])
   }
 
-  @Test func `one in turn waits for nothing that comes after it`() {
+  @Test func `an effect in turn waits for no later effect`() {
     var jobs = Jobs()
     jobs.add(1, .inTurn())
     jobs.add(2, .inTurn())
@@ -227,14 +225,14 @@ private struct Jobs {
     jobs.add(6, .inTurn())
     #expect(jobs.begun == [1, 4])
     jobs.end(1)
-    // 3 has one before it, and 6 all.
+    // One job precedes 3; every other job precedes 6.
     #expect(jobs.begun == [1, 4, 2, 3])
     jobs.end(2)
     jobs.end(3)
     #expect(jobs.begun == [1, 4, 2, 3])
     jobs.end(4)
     #expect(jobs.begun == [1, 4, 2, 3])
-    // What was held before it is replaced by one that comes after it.
+    // A held job is replaced by a later one.
     jobs.add(7, .throttled(for: .seconds(1)))
     #expect(jobs.leftOut == [5])
     #expect(jobs.begun == [1, 4, 2, 3, 6])
@@ -242,7 +240,7 @@ private struct Jobs {
     #expect(jobs.begun == [1, 4, 2, 3, 6, 7])
   }
 
-  @Test func `concurrent ones count those before them, and begin in their order`() {
+  @Test func `concurrent effects count the earlier ones, and begin in order`() {
     var jobs = Jobs()
     jobs.add(1, .debounced(for: .seconds(1)))
     jobs.add(2, .concurrent(limit: 1))
@@ -255,7 +253,7 @@ private struct Jobs {
     #expect(jobs.begun == [1, 4, 2, 3])
   }
 
-  @Test func `a throttled one does not wait for the time of a debounced one, nor replaces it`() {
+  @Test func `a throttled effect neither waits for a debounced one nor replaces it`() {
     var jobs = Jobs()
     jobs.add(1, .debounced(for: .seconds(10)))
     jobs.add(2, .throttled(for: .seconds(1)))
@@ -265,7 +263,7 @@ private struct Jobs {
     #expect(jobs.begun == [2, 3])
     jobs.advance(by: .seconds(9))
     #expect(jobs.begun == [2, 3, 1])
-    // The debounced one cancels both, and ends their time.
+    // The debounced job cancels both throttled ones and ends their window.
     jobs.add(4, .throttled(for: .seconds(100)))
     jobs.add(5, .throttled(for: .seconds(100)))
     jobs.add(6, .debounced(for: .seconds(1)))
@@ -275,7 +273,7 @@ private struct Jobs {
     #expect(jobs.cancelled == [1, 2, 3, 4])
   }
 
-  @Test func `a throttle without the latest leaves out what comes in its time`() {
+  @Test func `a throttle without the latest leaves out effects in its window`() {
     var jobs = Jobs()
     for number in 1...3 { jobs.add(number, .throttled(for: .seconds(5), latest: false)) }
     #expect(jobs.begun == [1])
@@ -290,7 +288,7 @@ private struct Jobs {
     #expect(jobs.leftOut == [2, 3, 6])
   }
 
-  @Test func `the newest are left, whatever their policies`() {
+  @Test func `the newest effects remain, whatever their policies`() {
     var jobs = Jobs()
     jobs.add(1, .throttled(for: .seconds(5)))
     jobs.add(2, .throttled(for: .seconds(5)))
@@ -299,7 +297,7 @@ private struct Jobs {
     #expect(jobs.cancelled == [1])
     #expect(jobs.begun == [1, 4])
     jobs.add(5, .newest(limit: 3))
-    // The one in turn waits for nothing any more.
+    // The job in turn no longer waits.
     #expect(jobs.leftOut == [2])
     #expect(jobs.begun == [1, 4, 3, 5])
     #expect(jobs.timers.isEmpty)
@@ -307,12 +305,12 @@ private struct Jobs {
     #expect(jobs.cancelled == [1, 3, 4, 5])
     jobs.end(6)
     #expect(jobs.machine.count == 0)
-    // The time of the throttle is not that of those that are cancelled.
+    // The throttle's window outlasts the cancelled jobs.
     jobs.add(7, .throttled(for: .seconds(5), latest: false))
     #expect(jobs.leftOut == [2, 7])
   }
 
-  @Test func `a throttle that is over lets the next begin, and can be forgotten then`() {
+  @Test func `after a throttle's window the next effect begins, and the window is forgotten`() {
     var jobs = Jobs()
     jobs.add(1, .throttled(for: .seconds(5)))
     jobs.end(1)
@@ -324,7 +322,7 @@ private struct Jobs {
   }
 
   @Test(arguments: [Int.min, -1, 0, 1])
-  func `limits that make no sense count as the least that does`(limit: Int) {
+  func `limits below the minimum count as the minimum`(limit: Int) {
     var jobs = Jobs()
     jobs.add(1, .concurrent(limit: limit))
     jobs.add(2, .concurrent(limit: limit))
@@ -335,7 +333,7 @@ private struct Jobs {
     #expect(jobs.turnedAway == (limit > 0 ? [] : [3]))
   }
 
-  @Test func `times of zero or less are none`() {
+  @Test func `times of zero or less count as none`() {
     for time in [Duration.zero, .seconds(-1), .seconds(Int64.min)] {
       var jobs = Jobs()
       jobs.add(1, .debounced(for: time))
@@ -347,7 +345,7 @@ private struct Jobs {
   }
 
   @Test(arguments: [EffectPolicy.first, .inTurn(limit: 0), .concurrent(limit: 1), .throttled(for: .seconds(5))])
-  func `what is withdrawn is in nobody's way`(policy: EffectPolicy) {
+  func `a withdrawn effect blocks no other`(policy: EffectPolicy) {
     var jobs = Jobs()
     jobs.add(1, policy)
     jobs.add(2, policy)
@@ -358,7 +356,7 @@ private struct Jobs {
     #expect(jobs.begun == [1, 3])
   }
 
-  @Test func `who waits for what is withdrawn begins, unless it is withdrawn, too`() {
+  @Test func `an effect behind a withdrawn one begins, unless it is withdrawn, too`() {
     var jobs = Jobs()
     for number in 1...4 { jobs.add(number, .inTurn()) }
     jobs.withdraw([1, 2])
@@ -366,7 +364,7 @@ private struct Jobs {
     jobs.end(3)
     #expect(jobs.begun == [1, 3, 4])
     jobs.end(4)
-    // One that is held, too, keeps others waiting.
+    // Held jobs block others, too.
     jobs.add(5, .debounced(for: .seconds(1)))
     jobs.add(6, .inTurn())
     jobs.withdraw([5])
@@ -374,7 +372,7 @@ private struct Jobs {
     #expect(jobs.timers.isEmpty)
   }
 
-  @Test func `a time is that of who began it, also when that is over`() {
+  @Test func `a window belongs to the effect that began it, also after that effect's end`() {
     var jobs = Jobs()
     jobs.add(1, .throttled(for: .seconds(5)))
     jobs.end(1)
@@ -382,7 +380,7 @@ private struct Jobs {
     jobs.add(2, .throttled(for: .seconds(5)))
     #expect(jobs.begun == [1, 2])
     jobs.add(3, .throttled(for: .seconds(5)))
-    // What was held back by another begins when that is withdrawn, and its own time with it.
+    // A job that another one held back begins when that is withdrawn, and with it its own window.
     jobs.advance(by: .seconds(1))
     jobs.withdraw([2])
     #expect(jobs.begun == [1, 2, 3])
@@ -397,9 +395,9 @@ private struct Jobs {
     #expect(jobs.begun == [1, 2, 3, 5])
   }
 
-  /// Whatever comes in whatever order: each is begun, left out, turned away or withdrawn, once, and what was cancelled
-  /// was begun.
-  @Test func `nothing is lost, and nothing begun twice`() {
+  /// In any order of events, each job is begun, left out, turned away or withdrawn exactly once, and only begun jobs
+  /// are cancelled.
+  @Test func `no effect is lost or begun twice`() {
     let seed = UInt64.random(in: 0..<1_000_000_000)
     var random = SeededGenerator(seed: seed)
     for _ in 0..<500 {
@@ -428,7 +426,7 @@ private struct Jobs {
           ]
           jobs.add(count, policies.randomElement(using: &random)!)
         }
-        // One for the debounced, and one for the throttled.
+        // One timer for the debounced job, and one for the throttled one.
         #expect(jobs.timers.count <= 2, "seed \(seed)")
       }
       for _ in 0..<100 {
@@ -446,7 +444,6 @@ private struct Jobs {
     }
   }
 
-  /// Many effects under one id, and their ends.
   enum Crowd: CaseIterable, Sendable {
     case waitingAndWithdrawn, replacedByTheNewest, endingBesideOneThatWaits
 
@@ -474,7 +471,7 @@ private struct Jobs {
 
   @Test(arguments: Crowd.allCases)
   func `many effects under one id take a time in proportion to their number`(crowd: Crowd) {
-    // The thread's own time: other work on the machine does not count.
+    // The thread's own time excludes other work on the machine.
     func now() -> Double {
       var time = timespec()
       // SAFETY: the function writes to the variable, and keeps no pointer to it.
@@ -488,7 +485,7 @@ private struct Jobs {
         return now() - beginning
       }.min() ?? 0
     }
-    // Linear: 8. Quadratic: 64.
+    // The ratio would be 8 if linear, and 64 if quadratic.
     let ratio = time(16_000) / time(2_000)
     #expect(ratio < 28)
   }

@@ -35,11 +35,11 @@ private struct Fetch: AppAction, AsyncAction {
     #expect(await results(of: interceptor, on: [Search(text: "a"), Search(text: "b")]) == [["a"], ["b"]])
   }
 
-  @Test func `actions that carry their work are run by the ready-made one`() async {
+  @Test func `the ready-made interceptor runs actions that contain their work`() async {
     #expect(await results(of: .asyncActions, on: [Fetch(text: "a"), Fetch(text: "b")]) == [["a"], ["b"]])
   }
 
-  @Test func `several are combined into one, each with a task of its own`() async {
+  @Test func `several interceptors combine into one, each with a task of its own`() async {
     let search = Interceptor<[[String]], any AppAction>(for: Search.self) { search, dispatch in
       dispatch(Found(results: [search.text]))
     }
@@ -59,7 +59,7 @@ private struct Fetch: AppAction, AsyncAction {
     #expect(twice.all.sorted() == [-1, 1])
   }
 
-  @Test func `of several, each decides before any effect of that commit is performed`() async throws {
+  @Test func `all interceptors decide before any effect of the commit runs`() async throws {
     let calls = Record<String>()
     let asleep = Gate()
     let root = RootStore<Int, Int>(
@@ -88,7 +88,7 @@ private struct Fetch: AppAction, AsyncAction {
     await root.shutdown()
   }
 
-  @Test func `an interceptor for a pattern is handed what the pattern found`() async {
+  @Test func `an interceptor for a pattern receives the matched value`() async {
     enum Action: Sendable { case load(Int), loaded(Int) }
     let root = RootStore<[Int], Action>(
       initialState: [],

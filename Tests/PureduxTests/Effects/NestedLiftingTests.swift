@@ -29,9 +29,9 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
   }
 }
 
-/// Interceptors of parts of parts, and what elements and parts leave behind that come back.
+/// Interceptors of parts of parts, and of elements and parts that are removed and return.
 @Suite(.timeLimit(.minutes(15))) struct NestedLiftingTests {
-  /// Waits, whether it is cancelled or not, and tells what became of what it dispatches then.
+  /// Waits even if it is cancelled, and then records the result of a dispatch.
   private struct Feature {
     let begun = Record<Int>()
     let gate = Gate()
@@ -76,12 +76,13 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
   }
 
   @Test(arguments: [false, true])
-  func `the effects of a part of an element do not go by what another element lacks`(hasCards: Bool) async throws {
+  func `the effects of a part of an element do not depend on another element's absent part`(hasCards: Bool) async throws
+  {
     let feature = Feature()
     let root = house(feature, hasCards: hasCards)
     try await root.send(begin(hasCards: hasCards, inRoom: 1))
     try await root.send(begin(hasCards: hasCards, inRoom: 3))
-    // Here there is no such part.
+    // This element lacks the part.
     try await root.send(begin(hasCards: hasCards, inRoom: 2))
     try await root.send(.room(2, .look))
     feature.gate.open()
@@ -90,9 +91,11 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     await root.shutdown()
   }
 
-  /// Whatever the action is for that takes it away.
+  /// Holds for any action that removes the part.
   @Test(arguments: [false, true])
-  func `the effects of a part of an element go with the part, and those of others stay`(hasCards: Bool) async throws {
+  func `the effects of a part of an element end with the part, and those of other elements stay`(hasCards: Bool)
+    async throws
+  {
     let feature = Feature()
     let root = house(feature, hasCards: hasCards)
     try await root.send(begin(hasCards: hasCards, inRoom: 1))
@@ -107,7 +110,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     await root.shutdown()
   }
 
-  @Test func `the effects of a part go with the element that it is a part of`() async throws {
+  @Test func `the effects of a part end with the element of the part`() async throws {
     let feature = Feature()
     let root = house(feature, hasCards: true)
     try await root.send(begin(hasCards: true, inRoom: 1))
@@ -120,13 +123,12 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     await root.shutdown()
   }
 
-  /// One that goes and comes back is another one, even if the effects of the first have not returned yet.
+  /// An element that is removed and added again is a new one, even if the effects of the first have not returned yet.
   @Test(arguments: [
     EffectPolicy.latest, .first, .inTurn(), .inTurn(limit: 0), .concurrent(limit: 1), .throttled(for: .seconds(10)),
     .debounced(for: .seconds(1)),
   ])
-  func `no effect of an element that is gone keeps those of the next from beginning`(policy: EffectPolicy) async throws
-  {
+  func `no effect of a removed element blocks those of the next`(policy: EffectPolicy) async throws {
     let (clock, gate, begun) = (ManualClock(), Gate(), Record<Int>())
     let reports = Record<EffectReport>()
     let feature = Interceptor<Room, RoomAction>.effects { _, _ in
@@ -143,7 +145,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
         .room($0, $1)
       }, reducer: reduce)
     for count in 1...3 {
-      // The second waits, is held or is left out.
+      // The second action's effect waits, is held or is left out.
       try await root.send(.room(1, .look))
       if case .debounced = policy {
         await clock.untilAsleep(1)
@@ -161,8 +163,8 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     #expect(reports.all.count == (policy == .inTurn(limit: 0) ? 3 : 0))
   }
 
-  /// Also where the effect has ended, and only its time has not.
-  @Test func `a throttled effect of an element that is gone does not throttle those of the next`() async throws {
+  /// Holds also if the effect has ended and only its window has not.
+  @Test func `a throttled effect of a removed element does not throttle those of the next`() async throws {
     let (clock, begun) = (ManualClock(), Record<Int>())
     let feature = Interceptor<Room, RoomAction>.effects { _, _ in
       .run { _ in begun.add(0) }.id("load", .throttled(for: .seconds(10)))
@@ -181,7 +183,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
       try await root.send(.furnish(1, nil))
       try await root.send(.furnish(1, Room()))
     }
-    // One that stays goes on being throttled.
+    // An element that stays remains throttled.
     for _ in 1...3 { try await root.send(.room(2, .look)) }
     await root.settled()
     #expect(begun.all.count == 101)
@@ -226,9 +228,9 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     await root.shutdown()
   }
 
-  /// Neither begins in the place of the other.
+  /// Neither begins in place of the other.
   @Test(arguments: [false, true])
-  func `parts that go in one commit go together`(isNested: Bool) async throws {
+  func `parts removed in one commit end together`(isNested: Bool) async throws {
     let gate = Gate()
     let begun = Record<String>()
     func feature(_ name: String) -> Interceptor<Int, Int> {
@@ -276,7 +278,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     var part: Int? { id }
   }
 
-  /// A store of so many items, each with an effect of its part in progress, and how often they are looked at.
+  /// A store of `count` items, each with a running effect of its part, that records each read of a part.
   private func items(_ count: Int, _ gate: Gate, _ looks: Record<Int>) async throws -> RootStore<[Item], [Int]> {
     let feature = Interceptor<Int, Int>.effects(before: { $0 }) { step, _, _ in
       step == 1 ? .run { _ in await gate.wait() } : nil
@@ -294,8 +296,8 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     return root
   }
 
-  /// One look at an array is enough for all its elements.
-  @Test func `looking for what is gone takes a time that grows with what is in progress`() async throws {
+  /// One scan of an array is enough for all its elements.
+  @Test func `the time to find absent parts is in proportion to the running effects`() async throws {
     let (gate, looks) = (Gate(), Record<Int>())
     let root = try await items(200, gate, looks)
     let before = looks.all.count
@@ -305,13 +307,13 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     await root.shutdown()
   }
 
-  @Test func `nothing is read while nothing is in progress, whatever was asked about`() async throws {
+  @Test func `nothing is read while no effect runs, whichever actions were decided`() async throws {
     let looks = Record<Int>()
     let gate = Gate()
     gate.open()
     let root = try await items(100, gate, looks)
     await root.settled()
-    // Others have come since, so that those that are over are gone from the table.
+    // Later effects have replaced the entries of those that are over.
     for step in [1, 0] { for id in 0..<100 { try await root.send([id, step]) } }
     await root.settled()
     for id in 0..<100 { try await root.send([id, 0]) }
@@ -320,7 +322,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     #expect(looks.all.count - before <= 10 * 100 * 3)
     await root.shutdown()
 
-    // Declined from the beginning.
+    // Here all actions were declined from the beginning.
     let idle = try await items(0, gate, looks)
     for id in 0..<100 { try await idle.send([id, 0]) }
     let idleBefore = looks.all.count
@@ -329,7 +331,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     await idle.shutdown()
   }
 
-  /// A child store's state is composed for this, which is its user's code.
+  /// Composing a child store's state calls its user's code.
   @Test func `the state of a child store is not composed while no part has effects`() async throws {
     let composed = Record<Int>()
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
@@ -351,7 +353,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
   }
 }
 
-/// What a cancelled effect had dispatched is not committed, whatever ends in between.
+/// The actions of a cancelled effect are not committed, whatever ends in between.
 @Suite(.timeLimit(.minutes(15))) struct LateCancellationTests {
   private enum Action: Sendable { case start, cancel, tick }
 
@@ -397,7 +399,7 @@ private func reduce(_ house: inout House, _ action: HouseAction) {
     }
     while !node.isClosed { await Task.yield() }
     returns.open()
-    // It is counted until its end has a place in the order, which the held executor delays.
+    // The effect is counted until its end has a place in the order, which the held executor delays.
     await returned.wait()
     executor.letGo()
     await ending?.value

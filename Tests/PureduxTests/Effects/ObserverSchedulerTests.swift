@@ -9,7 +9,7 @@ import Testing
   private let second = Name()
   private let third = Name()
 
-  /// An observer that its first subscription calls.
+  /// A scheduler with a call under way, by the first subscription.
   private func calling() -> Scheduler {
     var scheduler = Scheduler()
     expect(scheduler.subscribe(first), (nil, nil))
@@ -32,7 +32,7 @@ import Testing
     #expect(scheduler.beginCall(by: first) == true)
   }
 
-  @Test func `while no call is under way a new one begins at once, and the one before calls no more`() {
+  @Test func `while no call is running, a new subscription begins at once, and the previous one makes no more calls`() {
     var scheduler = calling()
     _ = scheduler.endCall()
     expect(scheduler.subscribe(second), (first, nil))
@@ -42,7 +42,7 @@ import Testing
     #expect(scheduler.beginCall(by: second) == true)
   }
 
-  @Test func `while a call is under way a new one waits for its return`() {
+  @Test func `while a call is running, a new subscription waits for its return`() {
     var scheduler = calling()
     expect(scheduler.subscribe(second), (first, nil))
     #expect(scheduler.arrive(second, with: "second") == .waits)
@@ -53,14 +53,14 @@ import Testing
     #expect(scheduler.beginCall(by: second) == true)
   }
 
-  @Test func `one whose place comes after the return begins by itself`() {
+  @Test func `a subscription whose place is after the return begins by itself`() {
     var scheduler = calling()
     _ = scheduler.subscribe(second)
     #expect(scheduler.endCall() == nil)
     #expect(scheduler.arrive(second, with: "second") == .begins)
   }
 
-  @Test func `of several only the last waits`() {
+  @Test func `of several subscriptions only the last waits`() {
     var scheduler = calling()
     _ = scheduler.subscribe(second)
     _ = scheduler.arrive(second, with: "second")
@@ -71,7 +71,7 @@ import Testing
     #expect(scheduler.endCall() == "third")
   }
 
-  @Test func `one that is cancelled neither waits nor calls, and leaves nothing`() {
+  @Test func `a cancelled subscription neither waits nor calls, and leaves nothing`() {
     var scheduler = calling()
     _ = scheduler.subscribe(second)
     _ = scheduler.arrive(second, with: "second")
@@ -85,7 +85,7 @@ import Testing
     #expect(scheduler.arrive(third, with: "third") == .refused)
   }
 
-  @Test func `the end of one that was replaced is nothing to the others`() {
+  @Test func `the end of a replaced subscription does not affect the others`() {
     var scheduler = calling()
     _ = scheduler.subscribe(second)
     _ = scheduler.arrive(second, with: "second")
@@ -94,7 +94,7 @@ import Testing
     #expect(scheduler.endCall() == "second")
   }
 
-  @Test func `one whose call is under way may be cancelled: the next one waits all the same`() {
+  @Test func `a subscription may be cancelled during its call: the next one still waits`() {
     var scheduler = calling()
     expect(scheduler.end(first), (first, nil))
     expect(scheduler.subscribe(second), (nil, nil))

@@ -25,7 +25,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `when it is dead it is called no more`(kind: Kind) async throws {
+  func `a dead observer is not called again`(kind: Kind) async throws {
     let subject = Subject(kind)
     let seen = Record<Int>()
     let dead = Gate()
@@ -43,7 +43,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `it has the buffering policy and the duplicate filter that it asks for`(kind: Kind) async throws {
+  func `it has its own buffering policy and duplicate filter`(kind: Kind) async throws {
     let subject = Subject(kind)
     let (began, goOn) = (Gate(), Gate())
     let (newest, tens) = (Record<Int>(), Record<Int>())
@@ -68,7 +68,7 @@ import Testing
   }
 
   @Test(arguments: Kind.inMemory)
-  func `subscribed again it begins anew, in place of before`(kind: Kind) async throws {
+  func `subscribed again, it begins again in place of its earlier subscription`(kind: Kind) async throws {
     let subject = Subject(kind)
     let seen = Record<Int>()
     let (began, goOn) = (Gate(), Gate())
@@ -116,7 +116,8 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `cancelled from outside it is called no more, and what it does is cancelled`(kind: Kind) async throws {
+  func `after a cancellation from outside it is not called, and its running call is cancelled`(kind: Kind) async throws
+  {
     let subject = Subject(kind)
     let seen = Record<Int>()
     let (began, ended) = (Gate(), Gate())
@@ -158,7 +159,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases, [false, true])
-  func `its task is cancelled with the store, still gets what was before, and does not outlive it`(
+  func `its task is cancelled with the store, still gets earlier states, and does not outlive the store`(
     kind: Kind, isReleased: Bool
   ) async throws {
     let seen = Record<Int>()
@@ -384,7 +385,9 @@ import Testing
     #expect(seen.all == [0])
   }
 
-  @Test func `what waits for a call to return holds no states once it is cancelled or replaced`() async throws {
+  @Test func `a subscription that waits for a call to return holds no states after it is cancelled or replaced`()
+    async throws
+  {
     struct Held: Sendable {
       let token: Token
     }

@@ -9,11 +9,13 @@ private final class Job: Sendable {
   init(_ number: Int) { self.number = number }
 }
 
-/// The state machines of effects of the state, without any concurrency.
+/// The state machines of effects of the state, without concurrency.
 @Suite struct StateEffectTests {
-  /// Random begins and ends, with what a shell would do: the last wish for each element comes true, and never two run.
-  @Test(arguments: 1...50) func `whatever comes, no two run for one element, and the last wish comes true`(seed: UInt64)
-  {
+  /// Random begins and ends, and a minimal shell: the last request for each element is fulfilled, and two never run at
+  /// once.
+  @Test(arguments: 1...50) func `in any order of events, no two run for one element, and the last request is fulfilled`(
+    seed: UInt64
+  ) {
     var generator = SeededGenerator(seed: seed)
     var scheduler = StateEffectScheduler<Int, Job>()
     var running: [Int: [Job]] = [:]
@@ -49,12 +51,12 @@ private final class Job: Sendable {
       }
       for (id, jobs) in running {
         let current = jobs.map(\.number).filter { !cancelled.contains($0) }
-        // What runs is wanted, or cancelled and all of it.
+        // Each running job is requested, or all of them are cancelled.
         #expect(current.isEmpty || Set(current) == Set(wished[id] ?? []), "seed \(seed)")
         #expect(jobs.count <= 2, "seed \(seed)")
       }
     }
-    // All that runs comes to its end, and then what was wished last.
+    // When the cancelled jobs have ended, the last requested one runs.
     for id in 0..<3 {
       while let job = running[id]?.first(where: { cancelled.contains($0.number) }) {
         running[id]?.removeAll { $0 === job }
@@ -69,7 +71,7 @@ private final class Job: Sendable {
     #expect(running.values.joined().allSatisfy { cancelled.contains($0.number) })
   }
 
-  @Test func `when the states have ended what runs goes on, and nothing begins any more`() {
+  @Test func `after the end of the states, running effects continue, and no others begin`() {
     var scheduler = StateEffectScheduler<Int, Job>()
     let jobs = (1...4).map(Job.init)
     _ = scheduler.begin([jobs[0]], for: 1)
@@ -86,7 +88,7 @@ private final class Job: Sendable {
     #expect(cancelled(scheduler.endAll()) == [3])
   }
 
-  /// Against what a dictionary of each collection says.
+  /// Compares with dictionaries of the collections.
   @Test(arguments: 1...50) func `changes of a collection are those of its elements by id`(seed: UInt64) {
     var generator = SeededGenerator(seed: seed)
     var changes = ElementChanges<Int, Int>()
@@ -113,8 +115,8 @@ private final class Job: Sendable {
     }
   }
 
-  /// Against the first of each id.
-  @Test(arguments: 1...50) func `of several elements with one id the first counts`(seed: UInt64) {
+  /// Compares with the first element of each id.
+  @Test(arguments: 1...50) func `of several elements with one id, the first counts`(seed: UInt64) {
     var generator = SeededGenerator(seed: seed)
     var changes = ElementChanges<Int, Int>()
     var known: [Int: Int] = [:]

@@ -4,7 +4,7 @@ import Testing
 @testable import Puredux
 
 @Suite struct StoreEntriesTests {
-  /// What is at the same place as a store would be.
+  /// Takes the place of a store in the tree.
   private final class Place: Sendable {
     let above: Place?
     private let gone: Counter?
@@ -29,7 +29,7 @@ import Testing
     return visited
   }
 
-  @Test func `what is below a store is found, and nothing else is looked at`() {
+  @Test func `the entries below a store are found, and no others are visited`() {
     var entries = TreeEffects.Entries()
     let root = Place()
     let children = (0..<1000).map { _ in Place(below: root) }
@@ -43,13 +43,13 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `ending the stores of a tree one by one takes a number of steps that grows as theirs does`(isChain: Bool) {
+  func `ending the stores of a tree one by one takes steps in proportion to their number`(isChain: Bool) {
     var entries = TreeEffects.Entries()
     var places = [Place()]
     for _ in 1..<10_000 { places.append(Place(below: isChain ? places.last : places[0])) }
     for place in places { entries.change(along: place.path) { $0.runner = EffectRunner() } }
     var steps = 0
-    // Their runners remain, as those of tasks do that take their time.
+    // The runners remain, as they do while tasks take their time.
     for place in places.reversed() where steps < 2 * places.count {
       _ = entries.visit(place.id) { entry in
         steps += 1
@@ -59,7 +59,7 @@ import Testing
     #expect(steps < 2 * places.count)
   }
 
-  @Test func `a store that ends again is looked at again where it is cancelled now and was not before`() {
+  @Test func `a store that ends again is visited again if it is cancelled only now`() {
     var entries = TreeEffects.Entries()
     let root = Place()
     let child = Place(below: root)
@@ -91,7 +91,7 @@ import Testing
     #expect(entries.change(root.id) { _ in Issue.record("changed") }.isEmpty)
   }
 
-  @Test func `a long chain of stores goes one by one`() {
+  @Test func `a long chain of stores is released one by one`() {
     let gone = Counter()
     var entries = TreeEffects.Entries()
     var lowest: Place? = Place(gone: gone)

@@ -3,8 +3,8 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-// A chat of many rooms: who is present, who is typing, and which rooms have been empty for so long that they are
-// closed.
+// A chat of many rooms. It tracks the present and the typing users, and closes rooms that have been empty for long
+// enough.
 
 private struct Room: Sendable, Equatable {
   var members: Set<String> = []
@@ -29,7 +29,7 @@ private enum RoomAction: Sendable {
 }
 
 extension Interceptor<Room, RoomAction> {
-  /// Who has not typed for three seconds pauses.
+  /// A user who has not typed for three seconds pauses.
   fileprivate static var typing: Interceptor {
     .effects { action, _ in
       switch action {
@@ -46,11 +46,11 @@ extension Interceptor<Room, RoomAction> {
   }
 }
 
-/// A room is a tree of its own, so that a thousand of them cost each other nothing.
+/// Each room is a tree of its own, so that a thousand rooms do not affect each other.
 private typealias RoomStore = RootStore<Room, RoomAction>
 
 extension RootStore<Room, RoomAction> {
-  /// Somebody is present for as long as the connection's store is held.
+  /// The user is present for as long as the connection's store is held.
   fileprivate nonisolated func enter(_ name: String) -> StateStore<Room, RoomAction> {
     dispatch(.entered(name))
     return childStore(initialState: (), stateMapping: { room, _ in room }, atEnd: .left(name), reducer: { _, _ in })
@@ -72,19 +72,19 @@ extension RootStore<Room, RoomAction> {
     await pass(.zero)
     for room in rooms { #expect(await room.state.typing.count == 3) }
 
-    // Ann goes on typing, and the others have paused three seconds after their last key.
+    // Ann continues to type. The others pause three seconds after their last keystroke.
     await pass(.seconds(2))
     for members in present { members[0].store.dispatch(.typed("Ann")) }
     await pass(.seconds(1))
     for room in rooms { #expect(await room.state.typing == ["Ann"]) }
 
-    // Ann loses the connection in every room, everybody in every second.
+    // Ann loses the connection in every room; in every second room all users do.
     for index in present.indices { present[index].removeFirst(index.isMultiple(of: 2) ? 3 : 1) }
     await pass(.zero)
     #expect(await rooms[0].state == Room())
     #expect(await rooms[1].state == Room(members: ["Bob", "Cleo"]))
 
-    // Somebody comes back to every fourth just in time.
+    // A user returns to every fourth room just in time.
     await pass(.seconds(59))
     for index in stride(from: 0, to: rooms.count, by: 4) { present[index].append(("Dan", rooms[index].enter("Dan"))) }
     await pass(.seconds(1))

@@ -3,8 +3,8 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-// Search as you type: a query is searched for when nothing has been typed for a while, what was typed before is
-// forgotten, what fails is tried again; and the news are polled for as long as somebody looks at them.
+// Search as you type. A query is sent after a pause in typing, earlier queries are cancelled, and failed ones are
+// retried. The news are polled while a user looks at them.
 
 private struct Search: Sendable, Equatable {
   var query = ""
@@ -52,7 +52,7 @@ extension Interceptor<Search, Search.Action> {
   }
 }
 
-/// Answers what it is to, and keeps what it was asked.
+/// Replies as scripted, and records the requests.
 private final class Script: Service {
   struct Mishap: Error {}
   let asked = Record<String>()
@@ -94,7 +94,7 @@ private final class Script: Service {
     await store.finish()
   }
 
-  @Test(arguments: [2, 3]) func `what fails is tried again, three times in all`(failures: Int) async {
+  @Test(arguments: [2, 3]) func `a failed search is retried, for three attempts in all`(failures: Int) async {
     let script = Script(failing: failures)
     let store = store(script)
     await store.send(.typed("a")) { $0.query = "a" }
@@ -110,7 +110,7 @@ private final class Script: Service {
     await store.finish()
   }
 
-  @Test func `the news are polled for as long as somebody looks`() async {
+  @Test func `the news are polled while a user looks at them`() async {
     let store = store(Script())
     await store.send(.looked(true)) { $0.isPolling = true }
     await store.advance(by: .seconds(15))

@@ -2,7 +2,7 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// The worked examples of the homegrown Redux, in this library's words.
+/// The worked examples of the homegrown Redux, in this library's terms.
 @Suite(.timeLimit(.minutes(15))) struct HomegrownReduxTests {
   // MARK: Simple integer store with two different actions
 
@@ -38,7 +38,7 @@ import Testing
     intStore.dispatch(Increment())
     try await intStore.send(Increment())
     #expect(await intStore.state == 5)
-    // what was published comes with the end, so that there is something to compare
+    // the end delivers every published state, for the comparison below
     await intStore.shutdown()
     await subscriber2.value
     subscriber.cancel()
@@ -155,7 +155,7 @@ import Testing
     humanStore.dispatch(PurchaseGoldfish())
     humanStore.dispatch(TodayIsBirthday())
     humanStore.dispatch(EatGrapes())
-    // the second time it changes nothing: nobody is told
+    // the second action changes nothing, so no subscriber is notified
     humanStore.dispatch(EatGrapes())
     await humanStore.shutdown()
     #expect(await ages.collect() == [0, 1, 1, 1, 2, 2])
@@ -164,7 +164,7 @@ import Testing
     #expect(last.pets.map(\.name) == ["🎂 Goldfish", "🐻 Bear", "🐠 Goldfish", "🎂 Goldfish"])
     #expect(printed.all.count == 6)
     #expect(printed.all.first == "🤖 logging human <<Human age=0, hunger=very, pets=[] />>")
-    // a record between the reducers, and one when all have finished
+    // one record per reducer, and one entry when all have finished
     let birthday = history.entries[0]
     #expect(birthday.steps.map(\.reducer) == ["human logger", "birthday", "have snack", "pet store"])
     #expect(birthday.steps.map(\.state.age) == [0, 1, 1, 1])

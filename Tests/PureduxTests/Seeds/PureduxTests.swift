@@ -2,7 +2,7 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// The snippets of Puredux and PureduxStore, in this library's words.
+/// The snippets of Puredux and PureduxStore, in this library's terms.
 @Suite(.timeLimit(.minutes(15))) struct PureduxTests {
   protocol Action: Sendable {}
   struct SomeAction: Action {}
@@ -32,7 +32,7 @@ import Testing
     mutating func reduce(_ action: any Action) { actions += 1 }
   }
 
-  /// A service that answers with what it is asked, reversed.
+  /// A service that replies with the reversed text.
   struct Service: Sendable {
     func doTheWork(_ text: String) async throws -> String { String(text.reversed()) }
   }
@@ -147,7 +147,7 @@ import Testing
     try await onQueue.send(SomeAction())
   }
 
-  @Test func `two views of one store remove duplicates each in its way`() async throws {
+  @Test func `two views of one store remove duplicates, each by its own rule`() async throws {
     let factory = StoreFactory<AppState, any Action>(initialState: initialState, reducer: reducer)
     let store = factory.scopeStore { $0.subState }
     let titles = store.states(removeStateDuplicates: .equal { $0.title })

@@ -4,7 +4,7 @@ import PureduxTestSupport
 import PureduxUI
 import Testing
 
-/// The snippets of SwiftRex's store type, in this library's words.
+/// The snippets of SwiftRex's store type, in this library's terms.
 @Suite(.timeLimit(.minutes(15))) struct SwiftRexTests {
   struct AppState: Sendable, Equatable {
     struct Foo: Sendable, Equatable {
@@ -77,7 +77,7 @@ import Testing
     }
   }
 
-  @Test func `a real store, with middleware, that emits what is different`() async throws {
+  @Test func `a real store with middleware that emits differences`() async throws {
     let log = Record<String>()
     let store = Self.createStore(log)
     let states = store.states()
@@ -118,7 +118,7 @@ import Testing
     #expect(try await bar.send(.rename("new")) { $0.title } == "new")
   }
 
-  /// What is written for any store takes all of them.
+  /// A function for any `StoreType` takes all kinds of stores.
   private func title(of store: some StoreType<AppState, AppAction>) async throws -> String {
     try await store.state.foo.bar.title
   }

@@ -6,7 +6,7 @@ import Testing
 
 private typealias Policy = Puredux.Buffering
 
-/// The backlog as its channel drives it, without any concurrency: waiters are numbers.
+/// Drives the backlog as its channel does, but without concurrency. Waiters are numbers.
 private final class BacklogDriver {
   var backlog = Backlog()
   var garbage = Backlog.Garbage()
@@ -17,13 +17,13 @@ private final class BacklogDriver {
     return cursor
   }
 
-  /// Returns the waiter that is handed the first state.
+  /// Returns the waiter that receives the first state.
   func activate(_ cursor: Int, first: Int?) -> Int? { backlog.activate(cursor, first: first).map { Int($0.bits) } }
 
-  /// The states whose places others have taken.
+  /// The states that newer ones have replaced in place.
   private var replaced: [Int] = []
 
-  /// Publishes, and returns the waiters that are handed the state, in order.
+  /// Publishes, and returns the waiters that receive the state, in order.
   @discardableResult func publish(_ state: Int) -> [Int] {
     var woken: ContiguousArray<Cursors.Parked> = []
     if let replaced = backlog.publish(state, waking: &woken, garbage: &garbage) { self.replaced.append(replaced) }
@@ -40,7 +40,6 @@ private final class BacklogDriver {
     return states
   }
 
-  /// In order.
   func takeAhead(_ cursor: Int, limit: Int) -> [Int] {
     var ahead = StatesAhead()
     let taken: Backlog.Taken<Int> = backlog.takeAhead(cursor, limit: limit, into: &ahead, garbage: &garbage)
@@ -50,13 +49,11 @@ private final class BacklogDriver {
     return [first] + sequence(state: 0) { _ in ahead.popFirst() }
   }
 
-  /// Every state that the backlog holds.
   var kept: Set<Int> {
     Set(backlog.kept.all()).union(
       (0..<backlog.cursors.count).flatMap { backlog.own.all(of: $0).map { Backlog.Shared<Int>.state(of: $0) } })
   }
 
-  /// What has become garbage.
   var dropped: [Int] {
     replaced + garbage.states.all() + garbage.shared.flatMap { $0.all.map { Backlog.Shared<Int>.state(of: $0) } }
   }
@@ -76,7 +73,7 @@ private final class BacklogDriver {
     if case .end = backlog.take(cursor, garbage: &garbage) as Backlog.Taken<Int> { true } else { false }
   }
 
-  /// Parks a waiter where there is nothing to take.
+  /// Parks a waiter. Returns whether there was nothing to take.
   func park(_ cursor: Int, _ waiter: Int) -> Bool {
     if case .nothing = takeOrWait(cursor, waiter) { true } else { false }
   }
@@ -88,7 +85,7 @@ private final class BacklogDriver {
   // MARK: Subscribing
 
   @Test(arguments: [true, false])
-  func `a consumer that has been handed a state waits no more, whoever waits behind it`(isLate: Bool) {
+  func `a consumer that has received a state no longer waits, even if others wait after it`(isLate: Bool) {
     let (first, second) = (AnyWaiter(bits: 1), AnyWaiter(bits: 2))
     var cursors = Cursors()
     let id = cursors.subscribe(.unbounded)
@@ -109,7 +106,7 @@ private final class BacklogDriver {
   }
 
   @Test(arguments: policies)
-  fileprivate func `a cursor sees nothing before it is activated, then its first state and what follows`(
+  fileprivate func `a cursor sees nothing before its activation, then its first state and the later ones`(
     policy: Policy
   ) {
     let driver = BacklogDriver()
@@ -154,7 +151,7 @@ private final class BacklogDriver {
     #expect(driver.backlog.cursors.subscriberCount == 0)
   }
 
-  @Test func `the place of a cursor that went before its activation is given away after it`() {
+  @Test func `the place of a cursor cancelled before its activation is reused after the activation`() {
     let driver = BacklogDriver()
     let keeper = driver.subscribe()
     let gone = driver.backlog.subscribe(.unbounded)
@@ -166,7 +163,7 @@ private final class BacklogDriver {
     #expect(driver.take(keeper) == 0)
   }
 
-  @Test func `the place of a cancelled cursor is given away when its subscription and its activation are through`() {
+  @Test func `the place of a cancelled cursor is reused after its subscription and activation`() {
     let driver = BacklogDriver()
     let keeper = driver.subscribe()
     let cursor = driver.backlog.subscribe(.unbounded)
@@ -181,7 +178,7 @@ private final class BacklogDriver {
 
   // MARK: Publishing
 
-  @Test func `with everybody waiting nothing is kept`() {
+  @Test func `while all cursors wait, no state is stored`() {
     let driver = BacklogDriver()
     let cursors = Self.policies.map { driver.subscribe($0) }
     for cursor in cursors { #expect(driver.takeAll(cursor) == [0]) }
@@ -193,7 +190,7 @@ private final class BacklogDriver {
     #expect(driver.garbage.isEmpty)
   }
 
-  @Test func `a state is kept once for all who have still to read it`() {
+  @Test func `a state is stored once for all cursors that must still read it`() {
     let driver = BacklogDriver()
     let cursors = (0..<100).map { _ in driver.subscribe() }
     for state in 1...10 { driver.publish(state) }
@@ -204,7 +201,7 @@ private final class BacklogDriver {
     #expect(driver.backlog.kept.count == 0)
   }
 
-  @Test func `what an unbounded cursor takes ahead is its own, and nobody else's business any more`() {
+  @Test func `states taken ahead by an unbounded cursor belong to it alone`() {
     let driver = BacklogDriver()
     let (fast, slow) = (driver.subscribe(), driver.subscribe())
     for state in 1...9 { driver.publish(state) }
@@ -227,7 +224,7 @@ private final class BacklogDriver {
     #expect(driver.takeAhead(cursor, limit: 4).count == 1)
   }
 
-  @Test func `a stalled newest cursor keeps its newest, and what it is past becomes garbage`() {
+  @Test func `a stalled newest cursor keeps its newest states, and older ones become garbage`() {
     let driver = BacklogDriver()
     let cursor = driver.subscribe(.newest(3))
     for state in 1...10 { driver.publish(state) }
@@ -238,7 +235,7 @@ private final class BacklogDriver {
   }
 
   @Test(arguments: [1, 3, 100])
-  func `a state takes the place of what stalled newest cursors are past, and nothing else is touched`(limit: Int32) {
+  func `a state replaces those that stalled newest cursors have passed, and nothing else is touched`(limit: Int32) {
     let driver = BacklogDriver()
     let cursors = (0..<10).map { _ in driver.subscribe(.newest(limit)) }
     for state in 1...Int(limit) + 1 { driver.publish(state) }
@@ -266,7 +263,7 @@ private final class BacklogDriver {
     #expect(driver.backlog.kept.count == 0)
   }
 
-  @Test func `of many first states that are past at once a few go at a time`() {
+  @Test func `many first states that are passed at once are removed a few at a time`() {
     let driver = BacklogDriver()
     let cursors = (0..<1000).map { driver.subscribe(.newest(2), first: -$0) }
     driver.publish(1)
@@ -341,7 +338,7 @@ private final class BacklogDriver {
   // MARK: Ending
 
   @Test(arguments: policies)
-  fileprivate func `after the finish what is unread is read, and then the end`(policy: Policy) {
+  fileprivate func `after the finish, unread states are read, and then the end`(policy: Policy) {
     let driver = BacklogDriver()
     let reader = driver.subscribe(policy)
     let waiting = driver.subscribe(policy)
@@ -377,7 +374,7 @@ private final class BacklogDriver {
   }
 
   @Test(arguments: policies)
-  fileprivate func `what was kept for a cursor alone goes when it goes`(policy: Policy) {
+  fileprivate func `states stored for one cursor alone are released with it`(policy: Policy) {
     let driver = BacklogDriver()
     let cursor = driver.subscribe(policy)
     for state in 1...10 { driver.publish(state) }
@@ -405,14 +402,14 @@ private final class BacklogDriver {
 
   // MARK: At random
 
-  /// Every subscriber on its own, as one would write it without sharing anything.
+  /// A model with a buffer for each subscriber and nothing shared.
   private struct Naive {
     struct Subscriber {
       let policy: Policy
       var buffer: [Int]
       var waiters: [Int] = []
 
-      /// Returns the waiter that is handed the state.
+      /// Returns the waiter that receives the state.
       mutating func receive(_ state: Int) -> Int? {
         if !waiters.isEmpty { return waiters.removeFirst() }
         switch policy {
@@ -424,7 +421,6 @@ private final class BacklogDriver {
       }
     }
     var subscribers: [Int: Subscriber] = [:]
-    /// What somebody can still read.
     var readable: Set<Int> { Set(subscribers.values.flatMap(\.buffer)) }
   }
 
@@ -485,12 +481,13 @@ private final class BacklogDriver {
   }
 
   @Test(arguments: 0..<30)
-  func `at random, whatever the limits, exactly what somebody can still read is kept`(round: Int) {
+  func `in random runs with any limits, exactly the readable states are stored`(round: Int) {
     let seed = UInt64.random(in: 0 ... .max)
     var random = SeededGenerator(seed: seed)
     let driver = BacklogDriver()
     var naive = Naive()
-    // From many that differ to a few that come often, and from those that mostly read to those that mostly stall.
+    // The limits range from many different ones to a few frequent ones, and the subscribers from mostly reading to
+    // mostly stalled.
     let limits = (0..<[2, 5, 40][round % 3]).map { _ in
       [Int32.random(in: 1...4, using: &random), Int32.random(in: 1...100, using: &random), .max].randomElement(
         using: &random)

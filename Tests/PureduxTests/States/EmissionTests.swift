@@ -3,7 +3,7 @@ import PureduxTestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct EmissionTests {
-  /// A state of which some actions change nothing.
+  /// A state that some actions leave unchanged.
   struct Tally: Sendable, Equatable {
     var sum = 0
     var label = ""
@@ -12,7 +12,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases.filter { $0.depth == 0 })
-  func `a commit that changes nothing wakes nobody, whatever kind of proxy is followed`(kind: Kind) async throws {
+  func `a commit without changes wakes no subscriber of any kind of proxy`(kind: Kind) async throws {
     let looked = Record<Int>()
     let root = RootStore<Snapshot, Int>(initialState: Snapshot(), emits: .whenDifferent) { state, action in
       if action > 0 { state.root.enter(action) }
@@ -57,8 +57,7 @@ import Testing
       "the child changed where its parent did not, and asked to leave nothing out")
   }
 
-  @Test func `a child that publishes what differs follows a change of its parent in which it has no part`() async throws
-  {
+  @Test func `a child that emits differences follows its parent's changes`() async throws {
     let root = RootStore<Tally, Int>(initialState: Tally()) { state, action in state.enter(action) }
     let child = root.childStore(
       initialState: 0, stateMapping: { [$0.sum, $1] }, emits: .whenDifferent, reducer: { $0 += $1 })
@@ -76,7 +75,7 @@ import Testing
     #expect(await belowStates.collect() == [[0, 0, 0], [1, 0, 0], [1, 0, 0], [3, 0, 0], [6, 3, 3]])
   }
 
-  @Test func `a rule of one's own is given the state before and after each commit`() async throws {
+  @Test func `a custom rule gets the state before and after each commit`() async throws {
     let asked = Record<[Int]>()
     let rising = Emission<Int>.when { before, after in
       asked.add([before, after])
@@ -95,7 +94,7 @@ import Testing
     #expect(asked.all == [[6, 5], [5, 4], [4, 5], [5, 6], [6, 6], [6, 8]])
   }
 
-  @Test func `by a value, only that is compared, and between two commits only that is kept`() async throws {
+  @Test func `a rule for a value compares only that value, and keeps only that value between commits`() async throws {
     struct Held: Sendable {
       var version = 0
       var token = Token()
@@ -114,7 +113,7 @@ import Testing
     #expect(await iterator.next() == 1)
   }
 
-  @Test func `who comes and goes changes nothing for the others, and what was compared goes with the last`()
+  @Test func `subscribers that come and go do not affect others, and the compared value is released with the last`()
     async throws
   {
     struct Held: Sendable, Equatable {
@@ -141,7 +140,7 @@ import Testing
     #expect(await again.next() != now)
   }
 
-  @Test func `interceptor, history and middleware have the commits that are not published`() async throws {
+  @Test func `interceptors, histories and middleware see commits that are not published`() async throws {
     let seen = Record<Int>()
     let history = History<Int, Int>(limit: 9)
     let store = RootStore<Int, Int>(

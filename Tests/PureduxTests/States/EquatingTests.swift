@@ -9,7 +9,7 @@ import Testing
   }
   let old = Page(title: "a", subtitle: "b")
 
-  @Test func `witnesses answer for what they look at`() {
+  @Test func `each witness compares its own values`() {
     #expect(Equating<Page>.equal(old, old))
     #expect(!Equating<Page>.equal(old, Page(title: "a", subtitle: "c")))
     let title = Equating<Page>.equal { $0.title }
@@ -20,7 +20,7 @@ import Testing
     #expect(Equating<Page> { $0.title.count == $1.title.count }(old, Page(title: "x")))
   }
 
-  @Test func `both have to agree`() {
+  @Test func `both witnesses must agree`() {
     let both: Equating<Page> = .equal { $0.title } && .equal { $0.subtitle }
     #expect(both(old, old))
     #expect(!both(old, Page(title: "a", subtitle: "c")))

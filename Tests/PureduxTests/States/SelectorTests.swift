@@ -26,7 +26,7 @@ import Testing
     }
   }
 
-  /// Counts how often it is computed.
+  /// A selector that records each computation.
   static func unread(_ worked: Record<Int>) -> StateSelector<Room, Int> {
     StateSelector("unread", of: \.messages, \.lastRead) { messages, lastRead in
       worked.add(messages.count)
@@ -44,7 +44,7 @@ import Testing
     #expect(StateSelector(\Room.visits).select(Room(visits: 3)) == 3)
   }
 
-  @Test func `it is computed once a change, however many follow it and in whatever way`() async throws {
+  @Test func `it is computed once per change, for any number and kind of followers`() async throws {
     let worked = Record<Int>()
     let unread = Self.unread(worked)
     let store = Self.room()
@@ -70,7 +70,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `key paths and selectors are followed as any scope is, over every kind of store`(kind: Kind) async throws {
+  func `key paths and selectors behave like any scope, over every kind of store`(kind: Kind) async throws {
     let subject = Subject(kind)
     let sum = StateSelector<Snapshot, Int>("sum", of: \.root.count, \.root.last) { $0 + $1 }
     let (lasts, sums) = (subject.store.states(\.root.last), subject.store.states(sum))
@@ -85,7 +85,7 @@ import Testing
     #expect(await odd.collect() == [7])
   }
 
-  @Test func `one by the same key path is one, and not the one by another`() async throws {
+  @Test func `selectors by the same key path are shared, and those by different ones are not`() async throws {
     let evaluations = Record<Int>()
     struct Watched: Sendable {
       var value = 0
@@ -106,7 +106,7 @@ import Testing
     #expect(evaluations.all.count == 21, "one for each first element, one for the commit")
   }
 
-  @Test func `it remembers for each tree apart, and forgets with the last who uses it`() async throws {
+  @Test func `its memory is separate for each tree, and is released with the last user`() async throws {
     let worked = Record<Int>()
     let unread = Self.unread(worked)
     let (first, second) = (Self.room(), Self.room())
@@ -121,7 +121,7 @@ import Testing
     #expect(worked.all == [1, 0, 0], "made alike is not the same")
   }
 
-  @Test func `made from the whole state when a part has changed, it keeps that part only`() async throws {
+  @Test func `a selector of the whole state that depends on a part keeps only that part`() async throws {
     struct Held: Sendable {
       var version = 0
       var token = Token()
@@ -145,8 +145,8 @@ import Testing
     #expect(selector.select(Held(version: 7)) == 70)
   }
 
-  /// What a key path can refer to an element by: asks for something when it is hashed or compared, and when the last of
-  /// it goes.
+  /// The argument of a key path's subscript, which calls a closure when it is hashed, compared or released for the last
+  /// time.
   struct Asking: Hashable, Sendable {
     final class Ask: Sendable {
       let body: @Sendable () -> Void
@@ -179,7 +179,9 @@ import Testing
     }
   }
 
-  @Test func `a key path may ask the same store for a scope while it is looked up, and when it goes`() async throws {
+  @Test func `a key path may request a scope of the same store while it is looked up, and when it is released`()
+    async throws
+  {
     let store = RootStore<Numbers, Int>(initialState: Numbers()) { $0.offset += $1 }
     let evaluations = await store.state.evaluations
     let (proxy, isAsking) = (store.store(), Flag())
@@ -204,7 +206,7 @@ import Testing
     #expect(evaluations.all.filter { $0 == 7 }.count == 21, "one for each first element, one for the commit")
   }
 
-  @Test func `two that ask for the same at once share one`() throws {
+  @Test func `two simultaneous requests for one selection share it`() throws {
     let (selections, selector) = (SelectorCache(), SelectorIdentity(\Room.visits))
     func make() -> Confined<Source<Int>> { Confined(Source<Int>(level: 1) { _ in }) }
     var inner: Confined<Source<Int>>?
@@ -217,7 +219,7 @@ import Testing
     #expect(unsafe later.unconfined === outer.unconfined)
   }
 
-  @Test func `many tasks that ask for the same at once share one`() async {
+  @Test func `many simultaneous requests for one selection share it`() async {
     let store = RootStore<Numbers, Int>(initialState: Numbers()) { $0.offset += $1 }
     let evaluations = await store.state.evaluations
     let ask = Asking.Ask {}

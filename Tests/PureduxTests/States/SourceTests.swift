@@ -4,9 +4,9 @@ import Testing
 @testable import Puredux
 
 @Suite(.timeLimit(.minutes(15))) struct SourceTests {
-  /// As where an observer is subscribed by two at a time.
+  /// This happens if two callers subscribe one observer at once.
   @Test(arguments: [false, true])
-  func `a subscription that is cancelled before its place comes leaves nothing to be computed`(isFollowed: Bool)
+  func `a subscription cancelled before its place in the order leaves nothing to compute`(isFollowed: Bool)
     async throws
   {
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
@@ -27,7 +27,7 @@ import Testing
     withExtendedLifetime((subscriber, others)) {}
   }
 
-  /// Whether a root store's source has anybody to publish to, as its next commit will see it.
+  /// Whether the next commit sees subscribers of the root store's source.
   private func isFollowed(_ root: RootStore<Int, Int>) async throws -> Bool {
     try await root.core.node.tree.run { tree throws(StoreError) in root.core.source(on: tree).hasSubscribers }
   }
@@ -53,7 +53,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `a subscription that is dropped keeps nothing of what was asked together with it`(isVisited: Bool) async {
+  func `a dropped subscription retains nothing of its request`(isVisited: Bool) async {
     let executor = HeldExecutor()
     let roots = Record<RootStore<Int, Int>>()
     let kept = Record<Int>()
@@ -80,7 +80,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `a subscription that is dropped before its place has come leaves nothing behind`(isStream: Bool) async throws {
+  func `a subscription dropped before its place in the order leaves nothing behind`(isStream: Bool) async throws {
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     executor.hold()

@@ -5,7 +5,7 @@ import Testing
 @testable import Puredux
 
 @Suite struct StateQueueTests {
-  /// A state that counts those that are alive, of so many words.
+  /// A state of `words` words. Its token counts the live states.
   private struct Held<let words: Int>: Equatable {
     var padding: [words of Int]
     let token: Token
@@ -25,7 +25,7 @@ import Testing
     var model: [Int] = []
     var copy = (queue: queue, model: model)
     var next = 0
-    // Now it grows, now it shrinks, over several segments each time.
+    // The queue alternately grows and shrinks, over several segments each time.
     for round in 0..<40 {
       for _ in 0..<Int.random(in: 0...[3, 40, 700][round % 3], using: &random) {
         queue.append(make(next))
@@ -66,7 +66,7 @@ import Testing
   }
 
   @Test(arguments: [1, 31, 32, 33, 1000])
-  func `states move from one queue to another and go with that, or when it is emptied`(count: Int) {
+  func `states moved to another queue are released with that queue, or when it is emptied`(count: Int) {
     let tokens = (0..<count).map { _ in Token() }
     let weak = tokens.map { Weak($0) }
     do {
@@ -87,8 +87,8 @@ import Testing
     #expect(weak.allSatisfy { $0.object == nil })
   }
 
-  /// However long it is in use: a segment is given up when all of it has been read.
-  @Test func `large states do not have room for many kept`() {
+  /// Holds however long the queue is in use: a segment is released once it is fully read.
+  @Test func `no room for many states is kept if states are large`() {
     func room<State>(of state: State) -> Int {
       var queue = StateQueue()
       for _ in 0..<3 { queue.append(state) }
@@ -109,7 +109,7 @@ import Testing
   }
 
   @Test(arguments: [0, 1, 31, 32, 33, 1000])
-  func `what is taken out goes, and the rest with the queue and its last copy`(count: Int) {
+  func `a taken state is released, and the rest with the queue and its last copy`(count: Int) {
     var weak: [Weak<Token>] = []
     do {
       var copy: StateQueue

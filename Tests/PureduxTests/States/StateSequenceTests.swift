@@ -2,10 +2,10 @@ import Puredux
 import PureduxTestSupport
 import Testing
 
-/// A `StateSequence` and the `AsyncStream` that is a view of it. That both keep the contract is shown in Contract/, by
-/// the kinds of stores that are read as a sequence.
+/// A `StateSequence`, and the `AsyncStream` that is a view of it. The tests in Contract/ show that both keep the
+/// contract, by the kinds of stores that are read as a sequence.
 @Suite(.timeLimit(.minutes(15))) struct StateSequenceTests {
-  /// A child that shows its parent's state, and records each time that this is computed.
+  /// A child that shows its parent's state and records each computation of it.
   private func child(of root: RootStore<Int, Int>, recording composed: Record<Int>) -> StateStore<Int, Int> {
     root.childStore(
       initialState: 0,
@@ -16,7 +16,9 @@ import Testing
     ) { _, _ in }
   }
 
-  @Test func `nothing is computed once the last of several is gone, one of which never began`() async throws {
+  @Test func `nothing is computed after the last of several sequences is released, one of which never began`()
+    async throws
+  {
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     let composed = Record<Int>()
@@ -34,7 +36,7 @@ import Testing
     withExtendedLifetime(child) {}
   }
 
-  @Test func `a sequence that is gone before its place in the order has come is followed by no commit`() async throws {
+  @Test func `no commit follows a sequence released before its place in the order`() async throws {
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     let composed = Record<Int>()
@@ -53,7 +55,7 @@ import Testing
     withExtendedLifetime(child) {}
   }
 
-  @Test func `every call that answers a stream answers a sequence where one is asked for`() async throws {
+  @Test func `every call that returns a stream can return a sequence`() async throws {
     let root = RootStore<Snapshot, Int>(initialState: Snapshot()) { $0.root.enter($1) }
     let child = root.ledgerChild()
     let selector = StateSelector<Snapshot, Int>(\.root.last)
@@ -73,7 +75,7 @@ import Testing
     for part in parts { #expect(await part.collect() == [0, 1, 1, 2]) }
   }
 
-  @Test func `a stream made of a sequence shares its elements, and ends it`() async throws {
+  @Test func `a stream made of a sequence shares the elements, and ends the sequence`() async throws {
     let root = RootStore<Int, Int>(initialState: 0) { $0 = $1 }
     let sequence: StateSequence<Int> = root.states()
     let stream = AsyncStream(sequence)
@@ -91,7 +93,7 @@ import Testing
     #expect(await sequence.collect().isEmpty)
   }
 
-  @Test func `a consumer on an actor does not leave it for states that are there`() async throws {
+  @Test func `a consumer on an actor does not leave it for available states`() async throws {
     let executor = HeldExecutor()
     let consumer = Consumer(executor)
     let root = RootStore<Int, Int>(initialState: 0) { $0 = $1 }
@@ -101,7 +103,6 @@ import Testing
   }
 }
 
-/// An actor that reads states.
 private actor Consumer {
   private let executor: HeldExecutor
 
@@ -111,7 +112,7 @@ private actor Consumer {
 
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.asUnownedSerialExecutor() }
 
-  /// Answers how often it was put on its executor meanwhile.
+  /// Returns the number of jobs that the reads enqueued on the executor.
   func read(_ count: Int, of states: StateSequence<Int>) async -> Int {
     let before = executor.enqueued
     var iterator = states.makeAsyncIterator()

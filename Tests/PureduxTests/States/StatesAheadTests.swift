@@ -3,9 +3,8 @@ import Testing
 
 @testable import Puredux
 
-/// What a consumer takes ahead: each state is there once, and released once.
+/// The states that a consumer takes ahead: each is stored once and released once.
 @Suite struct StatesAheadTests {
-  /// Counts those that live.
   private final class Tally: Sendable {
     let living = LockedValue(0)
   }
@@ -33,7 +32,7 @@ import Testing
     ahead.fill(of: State.self) { $0 += numbers.map { State($0, tally) } }
   }
 
-  @Test func `it is filled and read again and again, and left half read`() {
+  @Test func `it is filled and read repeatedly, and released half read`() {
     let tally = Tally()
     var ahead = StatesAhead()
     #expect(numbers(&ahead) == [])
@@ -51,7 +50,7 @@ import Testing
     #expect(numbers(&ahead) == [7])
   }
 
-  /// A segment has room for 256.
+  /// A segment has room for 256 states.
   @Test(arguments: [0, 1, 31, 32, 33, 200, 255, 300]) func `states are taken and copied across segments`(dropped: Int) {
     let tally = Tally()
     do {
@@ -71,7 +70,7 @@ import Testing
     #expect(tally.living.withLock { $0 } == 0)
   }
 
-  /// A state whose release asks the same sequence, as a user's may.
+  /// A state whose release calls the same sequence, as a user's state may.
   private final class Asking: Sendable {
     let ask: @Sendable () -> Void
 
@@ -80,7 +79,7 @@ import Testing
     deinit { ask() }
   }
 
-  @Test func `what was taken ahead is released outside the lock of the sequence`() async throws {
+  @Test func `states taken ahead are released outside the lock of the sequence`() async throws {
     let subscribers = Record<Subscriber>()
     let released = Counter()
     let make: @Sendable () -> Asking = {
@@ -107,8 +106,8 @@ import Testing
     await root.shutdown()
   }
 
-  /// What one subscriber alone still needs is moved, and the rest copied.
-  @Test func `through a store, with one that is ahead and one that stalls`() async throws {
+  /// States that only one subscriber still needs are moved, and the others are copied.
+  @Test func `states ahead through a store, with a fast and a stalled subscriber`() async throws {
     let tally = Tally()
     let root = RootStore<State, Int>(initialState: State(0, tally)) { $0 = State($1, tally) }
     var sequences = (0..<3).map { _ in root.states() as StateSequence }

@@ -18,7 +18,7 @@ import Testing
     #expect(await states.collect() == subject.expectedStates(during: Array(1...20)))
   }
 
-  @Test func `the next action is asked for when the last is committed`() async throws {
+  @Test func `the next action is requested after the commit of the last`() async throws {
     let committed = Record<Int>()
     let store = RootStore<Int, Int>(initialState: 0) { state, action in
       state += action
@@ -48,7 +48,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `a store that has ended takes no sequence, be it empty`(kind: Kind) async throws {
+  func `a store that has ended takes no sequence, even an empty one`(kind: Kind) async throws {
     let subject = Subject(kind)
     await subject.root.shutdown()
     for _ in 0..<20 {
@@ -86,9 +86,9 @@ import Testing
     try await subject.store.send(2)
   }
 
-  /// Numbers without end, given out without a pause and without a look at any cancellation.
+  /// Endless numbers, without pauses and without checks of cancellation.
   struct Heedless: AsyncSequence, AsyncIteratorProtocol, Sendable {
-    /// What a failing test ends at.
+    /// The end of a failing test.
     static let last = 100_000
 
     let before: @Sendable (Int) async -> Void
@@ -103,7 +103,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `a sequence that does not look at its cancellation ends with the action that is under way`(kind: Kind)
+  func `a sequence that ignores its cancellation ends with the current action`(kind: Kind)
     async throws
   {
     let subject = Subject(kind)
@@ -120,7 +120,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `a sequence that does not look at its cancellation ends with the store`(kind: Kind) async throws {
+  func `a sequence that ignores its cancellation ends with the store`(kind: Kind) async throws {
     let history = History<Snapshot, Int>(limit: Heedless.last)
     let subject = Subject(kind, history: history)
     await #expect(throws: StoreError.terminated) {
@@ -129,7 +129,7 @@ import Testing
     #expect(history.entries.last?.state.root == Ledger(count: 9, last: 9))
   }
 
-  @Test func `what the sequence throws is thrown, and so is what the store does not take`() async throws {
+  @Test func `the sequence's error is rethrown, and so is the store's refusal`() async throws {
     let store = RootStore<Int, Int>(
       initialState: 0, middleware: [.guarding { action, _ in action == 3 ? "three" : nil }]
     ) { $0 += $1 }

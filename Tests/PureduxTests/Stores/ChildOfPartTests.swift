@@ -5,8 +5,8 @@ import Testing
 
 @testable import Puredux
 
-/// Child stores that depend on a part of their parent's state: each gets what changes the part, and what is given to
-/// it.
+/// Child stores that depend on a part of their parent's state. Each is notified of commits that change the part, and of
+/// its own actions.
 @Suite(.timeLimit(.minutes(15))) struct ChildOfPartTests {
   private struct Hotel: Sendable, Equatable {
     var name = "Ritz"
@@ -58,7 +58,7 @@ import Testing
       }, interceptors: interceptors, middleware: middleware, emits: emits, history: history, reducer: Self.note)
   }
 
-  @Test func `it gets what changes the part, and what is given to it`() async throws {
+  @Test func `it gets commits that change the part, and its own actions`() async throws {
     let hotel = hotel()
     let named = visit(hotel.part(\.name))
     let (first, second) = (visit(hotel.part(\.rooms, at: 1)), visit(hotel.part(\.rooms, at: 2)))
@@ -86,7 +86,7 @@ import Testing
     withExtendedLifetime((named, second)) {}
   }
 
-  @Test func `a commit that leaves its part alone is not composed`() async throws {
+  @Test func `no state is composed for a commit that leaves its part unchanged`() async throws {
     let hotel = hotel()
     let (names, rooms) = (Record<Int>(), Record<Int>())
     let named = (0..<10).map { _ in visit(hotel.part(\.name), counting: names) }
@@ -112,7 +112,7 @@ import Testing
     withExtendedLifetime((named, roomed)) {}
   }
 
-  @Test func `what is given to a store below it is its commit, too`() async throws {
+  @Test func `an action given to a store below it is its commit, too`() async throws {
     let hotel = hotel()
     let named = visit(hotel.part(\.name))
     let below = visit(named)
@@ -181,7 +181,7 @@ import Testing
     withExtendedLifetime(room) {}
   }
 
-  @Test func `a part nobody follows is neither compared nor kept`() async throws {
+  @Test func `a part without followers is neither compared nor retained`() async throws {
     final class Name: Sendable, Equatable {
       let compared: Record<Int>
 
@@ -248,7 +248,7 @@ import Testing
     withExtendedLifetime((named, room)) {}
   }
 
-  @Test func `it keeps its parent, and is released with what it accepted`() async throws {
+  @Test func `it keeps its parent alive, and is released after its accepted actions`() async throws {
     var hotel: RootStore<Hotel, Action>? = hotel()
     let weak = Weak(hotel!)
     var room: StateStore<Visit<[String]?>, Action>? = visit(hotel!.part(\.rooms, at: 1))
@@ -289,7 +289,7 @@ import Testing
 
   // MARK: At random
 
-  /// A tree of stores of parts of a hall, and below those, of parts of what they show, against a model.
+  /// Compares a tree of stores of parts of a hall, and of parts of these, with a model.
   @Test(arguments: 0..<20) func `a random run agrees with the sequential model`(round: Int) async throws {
     let seed = UInt64.random(in: 0 ... .max)
     var random = SeededGenerator(seed: seed)
@@ -387,7 +387,7 @@ extension StoreParent where Action == Int {
   }
 }
 
-/// A tree of children of parts that does one thing after the other.
+/// A sequential model of a tree of children of parts.
 private struct HallModel {
   private struct Child {
     var part: HallPart

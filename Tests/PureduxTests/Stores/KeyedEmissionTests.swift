@@ -5,9 +5,9 @@ import Testing
 
 @testable import Puredux
 
-/// Scopes of single keys where some commits are left out: by the rule of the store (`emits:`), or by a part above.
+/// Scopes of single keys if some commits are left out, by the store's rule (`emits:`) or by a part above.
 @Suite(.timeLimit(.minutes(15))) struct KeyedEmissionTests {
-  /// Equal if the versions are, so that a part leaves out the same commits as the rule of `emits:`.
+  /// Equality compares the versions only, so that a part leaves out the same commits as the `emits:` rule.
   struct Hotel: Sendable, Equatable {
     var rooms: Keyed<Int, Int> = [1: 0, 2: 0, 3: 0]
     var version = 0
@@ -56,7 +56,7 @@ import Testing
   }
 
   @Test(arguments: Leaving.allCases)
-  func `a write of a commit that is left out counts with the next commit`(leaving: Leaving) async throws {
+  func `a write of an omitted commit counts with the next commit`(leaving: Leaving) async throws {
     let (root, scope, held) = leaving.make()
     let states = (1...3).map { scope($0).record() }
     for action: Action in [.write(1, 5), .write(1, 6), .all([.write(2, 7), .publish]), .publish] {
@@ -69,9 +69,9 @@ import Testing
     withExtendedLifetime(held) {}
   }
 
-  /// Nothing has changed for a follower that has seen that collection.
+  /// Nothing changes for a follower that has already seen that collection.
   @Test(arguments: Leaving.allCases)
-  func `a collection that is brought back before the next commit is the one that was shown`(leaving: Leaving)
+  func `a collection restored before the next commit counts as the one that was shown`(leaving: Leaving)
     async throws
   {
     let (root, scope, held) = leaving.make()
@@ -96,9 +96,11 @@ import Testing
     }
   }
 
-  /// It has seen a value that is gone by the next commit: without an element for it, it would keep that for good.
+  /// The follower has seen a value that no longer exists at the next commit. Without an element for that commit, it
+  /// would show the value forever.
   @Test(arguments: Leaving.allCases, Coming.allCases)
-  func `a follower that has seen a value that is taken back is told`(leaving: Leaving, coming: Coming) async throws {
+  func `a follower that has seen a value that a restore removes is told`(leaving: Leaving, coming: Coming) async throws
+  {
     for action: Action in [.all([.bringBack, .publish]), .all([.bringBack, .write(3, 1), .publish])] {
       let (root, scope, held) = leaving.make()
       let first = coming.first(scope)
@@ -123,14 +125,14 @@ import Testing
     }
   }
 
-  /// A repeat is allowed only where the key was written by a commit that was left out, and nothing is missing.
+  /// A repeated value is allowed only if an omitted commit wrote the key, and nothing is missing.
   @Test(arguments: [1, 2, 3].map { UInt64($0) } + [UInt64.random(in: .min ... .max)])
-  func `random writes, of which some are left out and some taken back`(seed: UInt64) async throws {
+  func `random writes, some omitted and some restored`(seed: UInt64) async throws {
     var random = SeededGenerator(seed: seed)
     for leaving in Leaving.allCases {
       let (root, scope, held) = leaving.make()
       var model = Hotel()
-      // The values that each follower has to end with, after each commit that is not left out.
+      // The values that each follower must have after each commit that is not left out.
       var followers: [(key: Int, states: StateSequence<Int?>, published: [Int?])] = []
       for _ in 0..<300 {
         let action: Action
@@ -157,7 +159,7 @@ import Testing
       for (key, states, published) in followers {
         var read: [Int?] = []
         for await value in states { read.append(value) }
-        // Each change that was published is there, and nothing in between.
+        // The elements are exactly the published changes.
         #expect(read.withoutRepeats == published.withoutRepeats, "seed \(seed), \(leaving), key \(key)")
         #expect(read.count <= published.count, "seed \(seed), \(leaving), key \(key)")
       }

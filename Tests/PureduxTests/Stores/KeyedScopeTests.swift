@@ -5,7 +5,7 @@ import Testing
 
 @testable import Puredux
 
-/// Followers of single keys: each gets what is written there, and costs nothing else.
+/// Followers of single keys. Each is notified of writes to its key, and no other write costs it anything.
 @Suite(.timeLimit(.minutes(15))) struct KeyedScopeTests {
   private struct Hotel: Sendable {
     var rooms: Keyed<Int, [String]> = [:]
@@ -36,7 +36,7 @@ import Testing
     RootStore(initialState: Hotel(rooms: Keyed(rooms.map { ($0, []) })), reducer: Self.reduce)
   }
 
-  @Test func `a follower gets what is written at its key, and nothing else`() async throws {
+  @Test func `a follower gets the writes to its key, and nothing else`() async throws {
     let hotel = hotel()
     let (first, second) = (hotel.scope(to: \.rooms, at: 1).record(), hotel.scope(to: \.rooms, at: 2).record())
     let all = hotel.scope(to: \.rooms.count).record()
@@ -51,7 +51,7 @@ import Testing
     await second.expectEnd()
   }
 
-  @Test func `a key goes and comes`() async throws {
+  @Test func `a key is removed and returns`() async throws {
     let hotel = hotel()
     let (there, absent) = (hotel.scope(to: \.rooms, at: 1), hotel.scope(to: \.rooms, at: 9))
     let (states, others) = (there.record(), absent.record())
@@ -78,12 +78,12 @@ import Testing
     await hotel.shutdown()
   }
 
-  @Test func `where a collection is brought back, what may differ is delivered`() async throws {
+  @Test func `after a restore of a collection, all possible differences are delivered`() async throws {
     let hotel = hotel()
     let states = (1...3).map { hotel.scope(to: \.rooms, at: $0).record() }
     try await hotel.send(.keep)
     try await hotel.send(.add("Ann", 1))
-    // Brought back, what was written since is not known: all count as written.
+    // After a restore, the writes since the copy are unknown: all keys count as written.
     try await hotel.send(.bringBack)
     try await hotel.send(.add("Bob", 2))
     await states[0].expectOnly([], ["Ann"], [])
@@ -92,7 +92,7 @@ import Testing
     await hotel.shutdown()
   }
 
-  @Test func `more writes than are remembered are delivered to all`() async throws {
+  @Test func `after more writes than are remembered, all followers get an element`() async throws {
     let hotel = hotel()
     let states = (1...2).map { hotel.scope(to: \.rooms, at: $0).record() }
     try await hotel.send(.all((0..<200).map { _ in .nothing(1) }))
@@ -127,7 +127,7 @@ import Testing
     await hotel.shutdown()
   }
 
-  @Test func `nothing of a follower that has gone is left`() async throws {
+  @Test func `nothing remains of a former follower`() async throws {
     let hotel = hotel()
     var scope: Store<[String]?, Action>? = hotel.scope(to: \.rooms, at: 1)
     var sequence = scope?.states() as StateSequence<[String]?>?
@@ -169,7 +169,7 @@ import Testing
     await states[0].expectEnd()
   }
 
-  @Test func `who subscribes while the collection is absent gets its first element when that is back`() async throws {
+  @Test func `a subscriber to an absent collection gets its first element when the collection returns`() async throws {
     struct Door: Sendable {
       var hotel = Hotel(rooms: [1: []])
       var isOpen = true
@@ -231,7 +231,7 @@ import Testing
     #expect(scope.dispatch(.clear) == .terminated)
   }
 
-  /// Each follower gets exactly the values after the commits that wrote its key, however many they are.
+  /// Each follower gets exactly the values after the commits that wrote its key, for any number of followers.
   @Test(arguments: [1, 2].map { UInt64($0) } + [UInt64.random(in: .min ... .max)])
   func `random writes among many followers`(seed: UInt64) async throws {
     var random = SeededGenerator(seed: seed)

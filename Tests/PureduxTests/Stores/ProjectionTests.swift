@@ -9,7 +9,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `state is mapped down and actions up, and what maps to nothing is told and changes nothing`(kind: Kind)
+  func `states are mapped down and actions up, and an unmapped action is reported and changes nothing`(kind: Kind)
     async throws
   {
     let subject = Subject(kind)
@@ -65,7 +65,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `it maps where it is called, and so it keeps the caller's order with that of other proxies`(kind: Kind)
+  func `it maps in the call, and so keeps the caller's order across proxies`(kind: Kind)
     async throws
   {
     let executor = HeldExecutor()
@@ -88,7 +88,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `its mapping of states is asked once a commit for all who follow it`(kind: Kind) async throws {
+  func `its mapping of states is called once a commit for all followers`(kind: Kind) async throws {
     let subject = Subject(kind)
     let asked = Record<Int>()
     let projection = subject.store.projection(
@@ -105,7 +105,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `an interceptor answers the store behind it, with that store's actions`(kind: Kind) async throws {
+  func `an interceptor dispatches to the underlying store, with that store's actions`(kind: Kind) async throws {
     let subject = Subject(kind, interceptors: Interceptor(where: { $0 == 1 }) { _, dispatch in dispatch(2) })
     let projection = subject.store.projection(action: { (text: String) in Int(text) }, state: { $0 })
     let states = projection.states()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Puredux
 
-/// What is said in one way wherever it is said, and what generic code can ask of a store.
+/// The consistency of the public interface, and the operations of generic code on stores.
 @Suite(.timeLimit(.minutes(15))) struct PublicFaceTests {
   struct Hotel: Sendable {
     var rooms = ["lobby": 1]
@@ -15,8 +15,8 @@ import Testing
     }
   }
 
-  /// A `Store<Int?, Int>` tells that there is nothing; what `toOptional:` makes waits until there is something.
-  @Test func `a closure without a label keeps what is nil`() async throws {
+  /// The states of a `Store<Int?, Int>` include nil. A store made with `toOptional:` waits until there is a value.
+  @Test func `a closure without a label keeps nil`() async throws {
     let factory = StoreFactory<Hotel, Int>(initialState: Hotel()) { hotel, number in
       hotel.rooms["lobby"] = number > 0 ? number : nil
     }
@@ -54,7 +54,7 @@ import Testing
   }
 
   @Test(arguments: [0, 1, 3])
-  func `a store takes a closure and any number of interceptors, and asks them in order`(count: Int) async {
+  func `a store takes a closure and any number of interceptors, and calls them in order`(count: Int) async {
     let asked = Record<Int>()
     let ran = Record<Int>()
     let others = (0..<count).map { number in
@@ -69,7 +69,7 @@ import Testing
     #expect(ran.all.sorted() == Array(-1..<count))
   }
 
-  @Test func `every way to make a store takes the same`() async throws {
+  @Test func `every way to make a store takes the same arguments`() async throws {
     let reducers = [Reducer<Int, Int>("add") { $0 += $1 }, Reducer<Int, Int>("double") { state, _ in state *= 2 }]
     let history = History<Int, Int>(limit: 9)
     let declining = Interceptor<Int, Int>(where: { _ in false }) { _, _ in }
@@ -98,7 +98,7 @@ import Testing
     await factory.root.shutdown()
   }
 
-  @Test func `any number of interceptors is one`() async throws {
+  @Test func `any number of interceptors combine into one`() async throws {
     let asked = Record<Int>()
     let root = RootStore<Int, Int>(
       initialState: 0,
@@ -112,7 +112,7 @@ import Testing
     await root.shutdown()
   }
 
-  /// Gives itself another store while somebody reads the one before.
+  /// Replaces its store while another task reads the previous one.
   actor Game: OwningStore {
     typealias State = Int
     typealias Action = Int
@@ -121,7 +121,7 @@ import Testing
 
     nonisolated func startOver() {
       let fresh = RootStore<Int, Int>(initialState: 7) { $0 += $1 }
-      // The one before goes outside the lock.
+      // The previous store is released outside the lock.
       _ = round.withLock { round in
         defer { round = fresh }
         return round
@@ -129,7 +129,7 @@ import Testing
     }
   }
 
-  @Test func `a state that is read is that of the store that was there when it was asked for`() async throws {
+  @Test func `a read returns the state of the store at the time of the call`() async throws {
     let game = Game()
     let reader = Task {
       var sum = 0
@@ -145,8 +145,7 @@ import Testing
     var anchor: StoreAnchor<[Int], Int> { root.anchor }
   }
 
-  @Test func `a type of one's own has child stores, and generic code asks any store that owns its state`() async throws
-  {
+  @Test func `a custom type has child stores, and generic code can use any store that owns its state`() async throws {
     func use(_ store: some OwningStore<[Int], Int>) async throws -> [Int] {
       try await store.send(2)
       let grandchild = store.childStore(initialState: 0, stateMapping: { $0 + [$1] }) { count, _ in count += 1 }

@@ -3,10 +3,10 @@ import Testing
 
 @testable import Puredux
 
-/// `settled()` returns when nothing is left to do until something new is asked for or time goes on.
+/// `settled()` returns when nothing is left to do until a new request arrives or time passes.
 @Suite(.timeLimit(.minutes(15))) struct SettledTests {
   @Test(arguments: Kind.allCases)
-  func `what an action sets off is committed, down to the last effect`(kind: Kind) async throws {
+  func `everything that an action causes is committed, down to the last effect`(kind: Kind) async throws {
     let subject = Subject(
       kind,
       interceptors: .effects { action, _ in
@@ -24,7 +24,8 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases, [1, 5, 300])
-  func `what is dispatched within a commit is committed, however long the chain`(kind: Kind, length: Int) async throws {
+  func `actions dispatched within a commit are committed, however long the chain`(kind: Kind, length: Int) async throws
+  {
     let subject = Subject(
       kind,
       interceptors: .effects { action, context in
@@ -38,7 +39,7 @@ import Testing
     await subject.root.shutdown()
   }
 
-  @Test func `on an executor that goes step by step, a chain is committed to its end`() async {
+  @Test func `on a step-by-step executor, a chain is committed to its end`() async {
     let executor = ManualExecutor()
     let store = RootStore<Int, Int>(
       initialState: 0, options: StoreOptions(executor: .serial(executor)),
@@ -54,7 +55,7 @@ import Testing
       await store.settled()
       let commits = await store.statistics.commits
       isSettled.open()
-      // So that there is one more to wait for.
+      // This adds an action to wait for.
       store.dispatch(0)
       return commits
     }()
@@ -67,7 +68,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test func `a cancelled caller gets away from a chain without end`() async {
+  @Test func `a cancelled caller returns from an endless chain`() async {
     let store = RootStore<Int, Int>(
       initialState: 0,
       interceptors: .effects { action, context in
@@ -83,7 +84,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `what sleeps on the store's clock is not waited for, and what is due is`(kind: Kind) async throws {
+  func `effects that sleep on the store's clock are not awaited, and due ones are`(kind: Kind) async throws {
     let clock = ManualClock()
     let subject = Subject(
       kind, clock: clock,
@@ -127,7 +128,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `what runs is waited for, be it an interceptor's, an observer's or the state's`(kind: Kind) async throws {
+  func `running effects of interceptors, observers and the state are awaited`(kind: Kind) async throws {
     let log = Record<String>()
     let gates = (0...2).map { _ in Gate(isWork: true) }
     let begun = Record<Int>()
@@ -159,7 +160,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `an effect that follows the store has seen every state, and what it answers is committed`(kind: Kind)
+  func `an effect that follows the store has seen every state, and its actions are committed`(kind: Kind)
     async throws
   {
     let subject = Subject(kind)
@@ -214,12 +215,12 @@ import Testing
     await store.shutdown()
   }
 
-  /// Returns when somebody waits for the store's effects to rest.
+  /// Returns when a caller waits for the store's effects to rest.
   private func untilAwaited<State, Action>(_ store: RootStore<State, Action>) async {
     while store.core.node.existingEffects?.isRestAwaited != true { await Task.yield() }
   }
 
-  @Test func `an effect that waits for a state that is not there yet is at rest`() async throws {
+  @Test func `an effect that waits for a future state is at rest`() async throws {
     let seen = Record<Int>()
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     let positive = root.scope(toOptional: { $0 > 0 ? $0 : nil })
@@ -234,7 +235,7 @@ import Testing
     await root.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
   }
 
-  @Test func `an effect that follows another tree is at rest until that hands it a state`() async throws {
+  @Test func `an effect that follows another tree is at rest until it receives a state`() async throws {
     let (seen, commits) = (Record<Int>(), Record<Int>())
     let history = History<Int, Int>(limit: 10)
     let other = RootStore<Int, Int>(initialState: 0, history: history) { $0 += $1 }
@@ -258,7 +259,7 @@ import Testing
     await other.shutdown()
   }
 
-  @Test func `an effect that waits for another tree's state or action is at rest until that comes or the time is over`()
+  @Test func `an effect that waits for another tree's state or action is at rest until it arrives or the time is over`()
     async throws
   {
     let clock = ManualClock()
@@ -345,7 +346,7 @@ import Testing
     await store.shutdown()
   }
 
-  @Test func `a call that is cancelled returns, and one from an effect does not wait for itself`() async throws {
+  @Test func `a cancelled call returns, and a call from an effect does not wait for that effect`() async throws {
     let (begun, gate, done) = (Gate(), Gate(isWork: true), Gate())
     let reference = Record<RootStore<Int, Int>>()
     let store = RootStore<Int, Int>(
@@ -357,7 +358,7 @@ import Testing
             begun.open()
             await gate.wait()
           default:
-            // Each of the two waits for the other: one of them does not.
+            // The two effects wait for each other, so one of them must not.
             await reference.all[0].settled()
             if action == 3 { done.open() }
           }

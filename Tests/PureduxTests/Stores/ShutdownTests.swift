@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test func `shutdown commits what was accepted before it ends anything`() async throws {
+  @Test func `shutdown commits accepted actions before it ends anything`() async throws {
     let executor = HeldExecutor()
     let subject = Subject(.grandchild, executor: .serial(executor))
     let states = subject.store.states()
@@ -131,7 +131,7 @@ import Testing
     #expect(subject.store.dispatch(2) == .terminated)
   }
 
-  @Test func `an interceptor of another tree, set off by one of this, waits for this one's end`() async throws {
+  @Test func `an interceptor of another tree, caused by one of this tree, waits for this tree's end`() async throws {
     let ends = Record<String>()
     let others = Record<RootStore<Int, Int>>()
     let done = Gate()
@@ -155,7 +155,7 @@ import Testing
     #expect(ends.all == ["this tree's interceptor", "its shutdown"])
   }
 
-  @Test func `an interceptor that follows its store sees the end, so that finishing comes to one`() async throws {
+  @Test func `an interceptor that follows its store sees the end, so that finishing ends`() async throws {
     let proxies = Record<Store<Snapshot, Int>>()
     let follows = Gate()
     let seen = Record<[Int]>()
@@ -174,7 +174,6 @@ import Testing
     #expect(seen.all == [[1, 2]])
   }
 
-  /// Sleeps by no means.
   struct BrokenClock: Clock {
     struct Failure: Error {}
     typealias Instant = HandClock.Instant
@@ -188,8 +187,9 @@ import Testing
     }
   }
 
-  /// Shuts a tree down whose interceptor waits for its cancellation or, where there is one, for what is awaited here;
-  /// answers whether it was cancelled.
+  /// Shuts down a tree whose interceptor waits for its cancellation, or for `finish` if that is given.
+  ///
+  /// - Returns: Whether the interceptor was cancelled.
   private func isCancelled(
     within limit: Duration, by clock: some Clock<Duration>, before finish: (@Sendable () async -> Void)? = nil
   ) async -> Bool {
@@ -230,15 +230,15 @@ import Testing
     #expect(await isCancelled(within: limit, by: HandClock()))
   }
 
-  @Test func `where a clock cannot sleep, another keeps the limit`() async {
+  @Test func `if a clock cannot sleep, another one keeps the limit`() async {
     let clock = BrokenClock()
     #expect(await !isCancelled(within: .seconds(3600), by: clock) { await clock.asked.wait() })
     #expect(await isCancelled(within: .milliseconds(1), by: clock))
   }
 
-  /// By a clock that does not go on: one that takes its whole limit never returns.
+  /// The clock does not advance: a shutdown that takes its whole limit never returns.
   @Test(arguments: [true, false], [true, false])
-  func `a child that finishes does not wait for those that follow what is above it, whoever ends it`(
+  func `a finishing child does not wait for effects that follow states above it, whichever task ends it`(
     isOfSameTree: Bool, isInChildTask: Bool
   ) async throws {
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
@@ -271,7 +271,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `the end of a child leaves the rest of the tree alone`() async throws {
+  @Test func `the end of a child does not affect the rest of the tree`() async throws {
     let subject = Subject(.grandchild)
     await subject.children[0].shutdown()
     #expect(subject.store.dispatch(1) == .terminated)

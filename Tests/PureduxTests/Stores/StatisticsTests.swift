@@ -3,7 +3,7 @@ import PureduxTestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct StatisticsTests {
-  @Test func `they tell commits, child stores, subscriptions and backlogs`() async throws {
+  @Test func `they count commits, child stores, subscriptions and backlogs`() async throws {
     let root = RootStore<Snapshot, Int>(initialState: Snapshot()) { $0.root.enter($1) }
     #expect(await root.statistics == StoreStatistics())
     let child = root.ledgerChild()
@@ -33,7 +33,7 @@ import Testing
       await root.statistics == StoreStatistics(commits: 10, childStores: 1), "of the end, when nobody is subscribed")
   }
 
-  @Test func `they tell what waits, without doing it first, and what runs`() async throws {
+  @Test func `they count waiting requests, without performing them first, and running tasks`() async throws {
     let executor = HeldExecutor()
     let (started, goOn) = (Gate(), Gate())
     let root = RootStore<Int, Int>(
@@ -49,7 +49,7 @@ import Testing
     executor.waitForRunningJob()
     let enqueued = executor.enqueued
     executor.hold()
-    // The drain of these stands behind the question, as both wait for the executor.
+    // The drain of these actions is enqueued after the read, as both wait for the executor.
     let asked = Task { await root.statistics }
     await executor.untilEnqueued(enqueued + 1)
     for _ in 0..<5 { root.dispatch(2) }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Puredux
 
-/// Things that are made below the greatest level: each is reported, as most of them would say nothing.
+/// Stores, proxies and sequences below the greatest level. Each is reported, because most of them would be silent.
 @Suite(.timeLimit(.minutes(15))) struct TooDeepReportTests {
   struct Count: Sendable {
     var n = 0
@@ -12,7 +12,6 @@ import Testing
 
   typealias Root = RootStore<Count, Int>
 
-  /// The things that can be made of a store or a proxy.
   enum Making: CaseIterable {
     case states, keyPath, closure, optional, selector, key, projection, observer, childOfStore, childOfPart, childOfKey
   }
@@ -21,7 +20,9 @@ import Testing
     Root(initialState: Count(), options: StoreOptions(reporting: { reports.add($0) })) { $0.n += $1 }
   }
 
-  /// Makes something, and returns whether it is refused by name, where it can be asked.
+  /// Makes an object.
+  ///
+  /// - Returns: The result of a dispatch to it, if it takes actions.
   private func make(
     _ making: Making, of proxy: Store<Count, Int>, _ anchor: StoreAnchor<Count, Int>
   ) async -> DispatchResult? {
@@ -46,7 +47,7 @@ import Testing
     }
   }
 
-  /// A proxy and an anchor at the greatest level that there is.
+  /// A proxy and an anchor at the greatest level.
   private func lowest(of root: Root) -> (Store<Count, Int>, StoreAnchor<Count, Int>) {
     let levels = 1...AnySource.greatestLevel
     let proxy = levels.reduce(root.store()) { last, _ in last.scope { $0 } }

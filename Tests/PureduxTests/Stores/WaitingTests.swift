@@ -3,9 +3,9 @@ import Testing
 
 @testable import Puredux
 
-/// Who waits for whom in a shutdown that is called from within the tree's own tasks.
+/// The tasks that a shutdown waits for if it is called from the tree's own tasks.
 @Suite(.timeLimit(.minutes(15))) struct WaitingTests {
-  /// How an interceptor calls for a shutdown that it awaits.
+  /// How an interceptor calls the shutdown that it awaits.
   enum Way: CaseIterable, Sendable {
     case itself, childTask, task
 
@@ -20,14 +20,13 @@ import Testing
     }
   }
 
-  /// What interceptors need to know of a tree, and the tests of what they did.
+  /// State that the interceptors of a tree and the tests share.
   private final class Scene: Sendable {
     let roots = Record<RootStore<Int, Int>>()
     let events = Record<String>()
     let done = Gate()
     var root: RootStore<Int, Int> { roots.all[0] }
 
-    /// A tree with an interceptor for each action.
     func makeRoot(
       _ interceptors: [Int: @Sendable () async -> Void], clock: any Clock<Duration> = ContinuousClock()
     ) -> RootStore<Int, Int> {
@@ -39,7 +38,7 @@ import Testing
       return root
     }
 
-    /// What a task does that is to be waited for: takes its time after its cancellation.
+    /// Work that must be awaited: it continues for a while after its cancellation.
     func untilCancelledAndLonger(_ event: String) async {
       await untilCancelled()
       for _ in 0..<20 { _ = await root.state }
@@ -47,7 +46,7 @@ import Testing
     }
   }
 
-  /// The other effect ends only when the call has returned.
+  /// The other effect ends only after the call has returned.
   @Test(arguments: Way.allCases, [InterceptorShutdown.cancel, .finish(within: .seconds(3600))])
   func `an interceptor that shuts its own tree down does not wait for the tree's tasks`(
     way: Way, interceptors: InterceptorShutdown
@@ -99,7 +98,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `a task that an ended interceptor left behind waits as everybody does`() async {
+  @Test func `a task that an ended interceptor left behind waits like any other`() async {
     let scene = Scene()
     let goOn = Gate()
     let root = scene.makeRoot([
@@ -122,8 +121,8 @@ import Testing
     #expect(scene.events.all == ["the other", "shutdown"])
   }
 
-  /// A tree may come to lie where another was.
-  @Test func `a task that an interceptor of a tree long gone left behind waits for the tasks of fresh trees`() async {
+  /// A new tree may get the address of a released one.
+  @Test func `a task that an interceptor of a released tree left behind waits for the tasks of new trees`() async {
     let goOn = Gate()
     let early = Record<Int>()
     let task = Record<Task<Void, Never>>()
@@ -241,7 +240,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `interceptors that all shut their tree down do not wait for each other for ever`() async {
+  @Test func `interceptors that all shut their tree down do not wait for each other forever`() async {
     let scene = Scene()
     let begun = Record<Void>()
     let shutDown: @Sendable () async -> Void = {
@@ -284,7 +283,7 @@ import Testing
     for scene in scenes { #expect(scene.events.all == ["shutdown"]) }
   }
 
-  /// A store with an effect that follows the states of the root, and says so and waits when it comes to one that is 1.
+  /// A store with an effect that follows the root's states. At state 1, it reports that and waits.
   private func follower(of root: RootStore<Int, Int>, _ scene: Scene, _ goOn: Gate) -> StateStore<Int, Int> {
     let above = root.store()
     return root.childStore(
@@ -302,7 +301,7 @@ import Testing
     ) { _, _ in }
   }
 
-  @Test func `finishing, an effect that goes on while others are waited for is not cancelled`() async throws {
+  @Test func `a finishing shutdown does not cancel an effect that continues while others are awaited`() async throws {
     let scene = Scene()
     let (observing, observed, goOn, clock) = (Gate(), Gate(), Gate(), ManualClock())
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
@@ -318,7 +317,7 @@ import Testing
     await observing.wait()
     let ending = Task { await child.shutdown(interceptors: .finish(within: .seconds(10)), clock: clock) }
     while !child.core.node.hasEnded { await Task.yield() }
-    // Closed, the child's effects have been seen to wait, and its grandchild's are waited for.
+    // The child is closed. Its effects have been found waiting, and its grandchild's effects are awaited.
     for _ in 0..<100 { _ = await root.state }
     try await root.send(1)
     await scene.done.wait()
@@ -357,8 +356,8 @@ import Testing
     let jobs = held.enqueued
     held.hold()
     goOn.open()
-    // The order: the end of the first effect, two actions, the end of the store. When the first of these is performed,
-    // the store is closed. The second action sees an effect that began before it.
+    // The order is: the end of the first effect, two actions, the end of the store. When the first of these is
+    // performed, the store is closed. The second action sees an effect that began before it.
     await held.untilEnqueued(jobs + 1)
     root.dispatch(3)
     root.dispatch(4)

@@ -21,7 +21,7 @@ import Testing
     #expect(await states.all[0].collect() == [0, 1, 3])
   }
 
-  @Test func `a throw passes through, its type kept, and nothing is left`() async throws {
+  @Test func `an error is rethrown with its type, and nothing remains`() async throws {
     let ends = Record<String>()
     let started = Record<Int>()
     await #expect(throws: Failure.self) {
@@ -109,7 +109,7 @@ import Testing
     }
   }
 
-  @Test func `what the interceptor answers in a structured tree comes back as ever`() async throws {
+  @Test func `an interceptor's actions are committed in a structured tree, too`() async throws {
     await withStore(
       initialState: [Int](),
       interceptors: Interceptor { (action: Int, dispatch: Dispatch<Int>) in if action < 5 { dispatch(action + 1) } },
@@ -121,12 +121,12 @@ import Testing
     }
   }
 
-  @Test func `a tree that nothing was asked of comes and goes`() async {
+  @Test func `an unused tree is made and released`() async {
     await withStore(initialState: 0, reducer: { (_: inout Int, _: Int) in }) { _ in }
     await RootStore<Int, Int>(initialState: 0, reducer: { _, _ in }).shutdown()
   }
 
-  @Test func `a proxy of a store that an effect made does not keep the store of that effect`() async throws {
+  @Test func `a proxy of a store made by an effect does not retain that effect's store`() async throws {
     final class Captured: Sendable {}
     struct Weak: Sendable { weak var captured: Captured? }
     let proxies = Record<Store<Int, Int>>()
@@ -153,7 +153,7 @@ import Testing
       await root.shutdown()
     }
     #expect(proxies.all.count == 1 && proxies.all[0].dispatch(1) == .terminated)
-    // The task that ran the effect may still be letting go.
+    // The task that ran the effect may still be releasing its captures.
     while weak.captured != nil { await Task.yield() }
     withExtendedLifetime(proxies) {}
   }

@@ -5,16 +5,16 @@ import Testing
 
 @testable import Puredux
 
-/// Without a limit of time: how long threads take to get in turn depends on what else the machine does.
+/// There is no time limit, because the threads' turns depend on the machine's other work.
 @Suite struct BriefLockTests {
   private final class Counter: @unchecked Sendable {
     let lock = BriefLock()
-    // SAFETY: accessed under the lock only, which is what is tested.
+    // SAFETY: accessed only under the lock, whose exclusion is the subject of this test.
     nonisolated(unsafe) var count = 0
 
     func add() { lock.withLock { unsafe count += 1 } }
 
-    /// Lets others run in between, so that an addition would be lost if one of them got in.
+    /// Yields between reading and writing, so that an addition would be lost if another thread got in.
     func addSlowly() {
       lock.withLock {
         let before = unsafe count
@@ -26,7 +26,7 @@ import Testing
     var total: Int { lock.withLock { unsafe count } }
   }
 
-  @Test func `one thread at a time is within it`() async {
+  @Test func `only one thread at a time holds it`() async {
     let counter = Counter()
     await onThreads(8) {
       for _ in 0..<50 {
@@ -37,7 +37,7 @@ import Testing
     #expect(counter.total == 8 * 50 * 51)
   }
 
-  @Test func `threads wait for as long as it is held, and all get in`() async {
+  @Test func `threads wait while it is held, and all acquire it in the end`() async {
     let counter = Counter()
     let arrivals = Atomic(0)
     let countsWhileHeld = Atomic(-1)
@@ -46,7 +46,7 @@ import Testing
       counter.lock.withLock {
         let before = unsafe counter.count
         while arrivals.load(ordering: .relaxed) < 9 { sched_yield() }
-        // The others have turns meanwhile, to look, to yield and to sleep: more of them would show nothing else.
+        // Gives the others turns to look, to yield and to sleep. More turns would show nothing else.
         for _ in 0..<200 { sched_yield() }
         countsWhileHeld.store(unsafe counter.count - before, ordering: .relaxed)
       }

@@ -4,7 +4,7 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-/// Every duration that a user gives to `Puredux` and `PureduxTesting`, at its extremes: nothing traps.
+/// Every duration parameter of `Puredux` and `PureduxTesting` at its extremes: nothing traps.
 @Suite(.timeLimit(.minutes(15))) struct DurationTests {
   static let extremes: [Duration] = [
     Duration(attoseconds: .max), Duration(attoseconds: .min), .zero, .nanoseconds(-1),
@@ -56,14 +56,14 @@ import Testing
     } else {
       #expect(await store.state.filter { $0 > 0 }.sorted() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5])
     }
-    // A time that is longer than any ends nevertheless, when a hundred years have passed.
+    // Even the longest time ends, after a hundred years.
     if duration > .zero, let clock = clock as? ManualClock {
       for _ in 1...3 { await clock.advance(by: duration, settling: store) }
       #expect(Set(await store.state) == [0, 1, 2, 3, 4, 5])
       #expect(reports.all.count == 8)
     }
     await store.shutdown()
-    // By the dispatch of a store that has ended.
+    // Sleeps by the dispatch of a store that has ended.
     let dispatches = Record<Dispatch<Int>>()
     let ended = RootStore<Int, Int>(initialState: 0, interceptor: { dispatches.add($1) }, reducer: { $0 += $1 })
     try await ended.send(1)
@@ -90,7 +90,6 @@ import Testing
     let states = store.states()
     let ending = Task { await store.shutdown(interceptors: .finish(within: duration), clock: time.clock) }
     if duration > .zero {
-      // It waits.
       while store.dispatch(0) != .terminated { await Task.yield() }
     } else {
       for await _ in states {}
@@ -101,20 +100,20 @@ import Testing
   }
 
   @Test(arguments: extremes, Time.allCases)
-  func `the time for which a directory keeps what nobody needs`(duration: Duration, time: Time) async throws {
+  func `the time for which a directory keeps unused stores`(duration: Duration, time: Time) async throws {
     let clock = time.clock
     let directory = StoreDirectory<Int, Int, Int>(
       idleLimit: duration, clock: clock, interceptors: .finish(within: duration)
     ) { key in RootStore(initialState: key) { $0 += $1 } }
     try await directory.withStore(1) { try await $0.send(1) }
-    // One that is followed is looked at again.
+    // The directory checks a followed store again later.
     let states = try await directory.withStore(2) { $0.states() }
-    // The next is looked at when it is that one's turn again.
+    // The next check of a store is due when its time comes again.
     func advance() { (clock as? ManualClock)?.advance(by: max(duration, .seconds(1))) }
     advance()
     if duration <= .zero || clock is ManualClock {
       while await directory.keys.contains(1) { await Task.yield() }
-      // What is asked for later is made anew, and goes in its turn.
+      // A store that is requested later is made again, and removed when its time comes.
       try await directory.withStore(3) { try await $0.send(1) }
       await (clock as? ManualClock)?.untilAsleep(1)
       advance()
@@ -147,7 +146,7 @@ import Testing
       await clock.advanceToNextSleeper(settling: store)
     }
     try await sleeping.value
-    // A store goes on by a clock that is at its end.
+    // A store continues with a clock that is at its end.
     let late = RootStore<Int, Int>(
       initialState: 0, options: StoreOptions(clock: clock),
       interceptors: .effects { action, _ in
@@ -160,7 +159,7 @@ import Testing
     await late.shutdown()
   }
 
-  @Test func `the limits of what waits for a store in tests`() async throws {
+  @Test func `the limits of waiting for a store in tests`() async throws {
     let longest = Duration(attoseconds: .max)
     let store = TestStore<Int, Int>(initialState: 0, options: TestOptions(limit: longest)) { $0 += $1 }
     for duration in Self.extremes { await store.advance(by: duration) }

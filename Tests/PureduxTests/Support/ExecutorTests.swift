@@ -27,7 +27,7 @@ import Testing
     #expect(await root.state == 3)
   }
 
-  @Test func `a tree runs on the executor that it is given`() async throws {
+  @Test func `a tree runs on its executor`() async throws {
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
       state, action in
@@ -46,7 +46,7 @@ import Testing
     #expect(isShared)
   }
 
-  @Test func `a child store that goes leaves its tree on the executor, where nothing else can be under way`() async {
+  @Test func `a released child store leaves its tree on the executor, where nothing else can run`() async {
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     let left = Gate()
@@ -62,7 +62,8 @@ import Testing
     #expect(await root.state == 0)
   }
 
-  @Test func `a tree with an executor of its own depends on no other: what it is asked is there at once`() async throws
+  @Test func `a tree with an executor of its own depends on no other: its requests are enqueued there at once`()
+    async throws
   {
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
@@ -75,7 +76,7 @@ import Testing
     #expect(await root.state == 1)
   }
 
-  /// The drain that is owed at the end of the visit runs before `send` goes on, and is not to leave anything to that
+  /// The drain that is due at the end of the visit runs before `send` continues, and must leave no work to that
   /// visitor.
   @Test func `an executor may run jobs where they are enqueued, in the middle of others`() async throws {
     let executor = InPlaceExecutor()
@@ -120,7 +121,7 @@ private final class InPlaceExecutor: SerialExecutor {
   }
 }
 
-/// Does something when it goes.
+/// Runs a closure when it is released.
 private final class Leaving: Sendable {
   private let leave: @Sendable () -> Void
   init(_ leave: @escaping @Sendable () -> Void) { self.leave = leave }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Puredux
 
-/// A collection by keys, and what it knows of its writes.
+/// A collection by keys, and its record of writes.
 @Suite struct KeyedTests {
   private struct Card: Identifiable, Codable, Hashable {
     let id: String
@@ -50,7 +50,7 @@ import Testing
     #expect(order == [#"expected [2: "b", 1: "a"], is [1: "a", 2: "b"]"#])
   }
 
-  @Test func `it is encoded in its order, and nothing that is there twice is decoded`() throws {
+  @Test func `it is encoded in its order, and duplicate keys are not decoded`() throws {
     let cards = Keyed([Card(id: "b", title: "B"), Card(id: "a", title: "A")])
     let data = try JSONEncoder().encode(cards)
     #expect(try JSONDecoder().decode(Keyed<String, Card>.self, from: data) == cards)
@@ -79,7 +79,7 @@ import Testing
     #expect(kept.count == 2)
   }
 
-  @Test func `what was removed is swept, and what was written is forgotten`() {
+  @Test func `removed keys are swept, and old writes are forgotten`() {
     var values: Keyed<Int, Int> = [:]
     for key in 0..<100_000 { values[key] = key }
     for key in 0..<99_990 { values[key] = nil }
@@ -88,10 +88,10 @@ import Testing
     #expect(values.writes.keys.count <= 128)
   }
 
-  /// What effects of its values begin and end with, beside that of a list of as many, which is looked through each
-  /// time.
+  /// Compares the beginnings and ends of its values' effects with those of a list of the same values, which is scanned
+  /// each time.
   @Test(arguments: [1, 2].map { UInt64($0) } + [UInt64.random(in: .min ... .max)])
-  func `what has come, gone and changed among its values`(seed: UInt64) {
+  func `additions, removals and changes of its values agree with a list's`(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var (changes, all) = (KeyedChanges<Int, Int>(), ElementChanges<Int, Int>())
     var values: Keyed<Int, Int> = [1: 1, 2: 2]
@@ -130,7 +130,7 @@ import Testing
     values.writes.keys(since: mark).map { Set($0) }
   }
 
-  @Test func `what was written since is known`() {
+  @Test func `the writes since a mark are known`() {
     var values: Keyed<Int, Int> = [1: 1, 2: 2, 3: 3]
     var mark = values.writes.mark
     #expect(written(values, since: mark) == [])
@@ -148,7 +148,7 @@ import Testing
     #expect(written(values, since: mark) == nil)
   }
 
-  @Test func `copies go their own ways`() {
+  @Test func `copies are independent`() {
     var values: Keyed<Int, Int> = [1: 1, 2: 2]
     let start = values.writes.mark
     let kept = values
@@ -167,14 +167,14 @@ import Testing
     #expect(written([1: 1], since: KeyedWrites<Int>.Mark()) == [1])
   }
 
-  @Test func `of more writes than are remembered nothing is said`() {
+  @Test func `after more writes than are remembered, the written keys are unknown`() {
     var values: Keyed<Int, Int> = [:]
     let start = values.writes.mark
     for key in 0..<128 { values[0] = key }
     #expect(written(values, since: start) == [0])
     values[0] = 128
     #expect(written(values, since: start) == nil)
-    // The last 64 are known at any time.
+    // The last 64 writes are always known.
     for number in 0..<500 {
       let mark = values.writes.mark
       for _ in 0..<64 { values[0] = number }
@@ -183,9 +183,9 @@ import Testing
     }
   }
 
-  /// Of any two values of a program, where it is known what was written between them, nothing else differs.
+  /// If the writes between two values of a program are known, the values differ only in the written keys.
   @Test(arguments: [1, 2, 3].map { UInt64($0) } + [UInt64.random(in: .min ... .max)])
-  func `nothing that differs is left out, whatever is copied, kept and brought back`(seed: UInt64) {
+  func `no difference is left out after copies and restores`(seed: UInt64) {
     var random = SeededGenerator(seed: seed)
     var values: Keyed<Int, Int> = [:]
     var model: [(key: Int, value: Int)] = []

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Puredux
 
-/// What counts its references by itself.
+/// Objects that count their own references.
 @Suite struct LazyTests {
-  @Test func `what is made when it is needed is made once, and goes with its owner`() async {
+  @Test func `a lazily made object is made once, and is released with its owner`() async {
     var weak: [Weak<Token>] = []
     do {
       let lazily = Lazy<Token>()
@@ -23,7 +23,7 @@ import Testing
     #expect(weak.allSatisfy { $0.object == nil })
   }
 
-  @Test func `who makes it too late gets what was made first, and loses their own`() {
+  @Test func `a late maker gets the first object, and its own is released`() {
     let lazily = Lazy<Token>()
     var lost: Weak<Token>?
     var first: Weak<Token>?
@@ -41,11 +41,11 @@ import Testing
     let token = Lazy<Token>()
   }
 
-  @Test func `a command is held until it is performed, and let go of where it is refused`() async {
+  @Test func `a command is held until it is performed, and released if it is refused`() async {
     let executor = HeldExecutor()
     let subject = Subject(.rootActor, executor: .serial(executor))
     let node = subject.root.core.node
-    /// Whether the tree takes a command that holds a token, and the token.
+    /// Returns whether the tree takes a command that holds a token, and the token.
     func order() -> (Bool, Weak<Token>) {
       let token = Token()
       return (node.enqueue { _ in _ = token }, Weak(token))

@@ -38,8 +38,9 @@ import Testing
   }
 }
 
-/// Adds numbers to a queue, counted from zero, and takes them out, in turns of different lengths. Returns those that
-/// are left in it.
+/// Adds numbers to a queue, counted from zero, and takes them out, in turns of different lengths.
+///
+/// - Returns: The numbers that are left in the queue.
 func addAndTakeInTurns(
   append: (Int) -> Void, popFirst: () -> Int?, check: (_ left: Range<Int>) -> Void
 ) -> Range<Int> {

@@ -6,7 +6,7 @@ import Testing
 @Suite struct SegmentedQueueTests {
   private static let length = 256
 
-  /// How many elements of a queue do not lie where those of an earlier copy of it do.
+  /// The number of elements whose segments are not shared with an earlier copy of the queue.
   private func copied<Element>(in queue: SegmentedQueue<Element>, since earlier: SegmentedQueue<Element>) -> Int {
     func place(of segment: ContiguousArray<Element?>) -> UInt {
       unsafe segment.withUnsafeBufferPointer { UInt(bitPattern: $0.baseAddress) }
@@ -50,7 +50,7 @@ import Testing
       #expect(other.all == Array(taken..<taken + number))
       #expect(queue.all == Array(taken + number..<count))
       #expect((queue.count, other.count) == (kept, number))
-      // A queue that has something already, and both go on.
+      // Moves to a queue that is not empty, and then uses both.
       queue.append(count)
       queue.move(2, to: &other)
       other.append(-1)

@@ -68,13 +68,13 @@ import Testing
       #expect(try decoder.decode(WallTime.self, from: Data(form.utf8)) == time)
       #expect(try decoder.decode([WallTime].self, from: Data("[\(form),\(form)]".utf8)) == [time, time])
     }
-    // A program that knows only the earlier form stops there, and reads no other time.
+    // A program that knows only the earlier form fails here, and reads no wrong time.
     #expect(throws: DecodingError.self) { try decoder.decode([Int64].self, from: Data(text.utf8)) }
     let numbers = text.matches(of: /-?\d+/).compactMap { Int($0.0) }
     #expect(numbers.allSatisfy { abs($0) < 1 << 53 })
   }
 
-  @Test("what is no time is refused, and no number traps")
+  @Test("invalid times are refused, and no number traps")
   func undecodable() throws {
     for text in ["{}", "[]", "[1]", #"{"seconds":1}"#, "1", #""now""#, #"{"seconds":1.5,"nanoseconds":0}"#] {
       #expect(throws: DecodingError.self) { try JSONDecoder().decode(WallTime.self, from: Data(text.utf8)) }
@@ -85,7 +85,7 @@ import Testing
     #expect(try JSONDecoder().decode(WallTime.self, from: Data(far.utf8)) == last)
   }
 
-  @Test("a store's time is its clock's, in all that belongs to it")
+  @Test("a store and everything that belongs to it use its clock's time")
   func ofTheClock() async throws {
     let clock = ManualClock(wallTime: evening)
     let (ofContext, ofDispatch) = (LockedTime(), LockedTime())
@@ -110,7 +110,7 @@ import Testing
     #expect(abs((plain.now - .now) / .seconds(1)) < 60)
   }
 
-  @Test("who sleeps until a time wakes then, and not where it has come", arguments: [-1, 0, 1, 90])
+  @Test("a sleep until a time ends at that time, and at once if it has passed", arguments: [-1, 0, 1, 90])
   func sleeping(seconds: Int) async {
     let clock = ManualClock(wallTime: evening)
     let time = evening + .seconds(seconds)
@@ -133,7 +133,7 @@ import Testing
     #expect(await store.state == 1)
   }
 
-  @Test("where the machine's clock is set back, the time is waited for again; where it is set forward, the rest is")
+  @Test("if the machine's clock is set back, the time is awaited again; if it is set forward, only the rest")
   func setMeanwhile() async {
     for (change, total) in [(Duration.seconds(-30), 90), (.seconds(30), 60)] {
       let clock = ManualClock(wallTime: evening)

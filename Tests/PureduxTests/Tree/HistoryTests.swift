@@ -7,7 +7,7 @@ import Testing
     Reducer("add") { $0 += $1 }, Reducer("double") { state, _ in state *= 2 }, Reducer { $0 -= $1 },
   ]
 
-  @Test func `an entry has the action, its store, its place, the state before, and what each reducer made of it`()
+  @Test func `an entry has the action, its store, its position, the state before, and each reducer's result`()
     async throws
   {
     let history = History<Int, Int>(limit: 10)
@@ -24,7 +24,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `a root store's has every commit of the tree, in order, each with the store it was given to`(kind: Kind)
+  func `a root store's history has every commit of the tree, in order, each with its store`(kind: Kind)
     async throws
   {
     let history = History<Snapshot, Int>(limit: 100)
@@ -43,7 +43,9 @@ import Testing
     #expect(history.entries.map(\.state.root.count) == [1, 2, 3, 4])
   }
 
-  @Test func `those of nested children have what passed through them, with one tree's positions`() async throws {
+  @Test func `nested children's histories have the actions that passed through them, with the tree's positions`()
+    async throws
+  {
     let (top, middle, bottom) = (
       History<Int, Int>(limit: 9), History<Int, Int>(limit: 9), History<String, Int>(limit: 9)
     )
@@ -68,7 +70,7 @@ import Testing
     #expect(bottom.entries.map(\.state) == ["4"])
   }
 
-  @Test func `it keeps the newest, as many as asked for, and at least one`() async throws {
+  @Test func `it keeps the newest entries up to its limit, and at least one`() async throws {
     let (three, one) = (History<Int, Int>(limit: 3), History<Int, Int>(limit: -1))
     let store = RootStore(initialState: 0, history: three) { $0 += $1 }
     let child = store.childStore(initialState: 0, history: one) { $0 += $1 }
@@ -80,7 +82,7 @@ import Testing
     #expect(one.limit == 1)
   }
 
-  @Test func `as a sequence it has what it kept, then all that follows, and ends with the store`() async throws {
+  @Test func `as a sequence it yields the stored entries, then all new ones, and ends with the store`() async throws {
     let history = History<Int, Int>(limit: 2)
     let early = history.commits()
     var store: RootStore<Int, Int>? = RootStore(initialState: 0, history: history) { $0 += $1 }
@@ -127,7 +129,7 @@ import Testing
     #expect(await reader.value == 1)
   }
 
-  @Test func `several stores may share one, whose sequences end with the last of them`() async throws {
+  @Test func `several stores may share a history, whose sequences end with the last of them`() async throws {
     let history = History<Int, Int>(limit: 10)
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     let (first, second) = (
@@ -149,7 +151,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `replayed into a fresh store it gives the same states`(kind: Kind) async throws {
+  func `replay into a new store gives the same states`(kind: Kind) async throws {
     let history = History<Snapshot, Int>(limit: 20)
     let subject = Subject(kind, history: history)
     for action in 1...50 { subject.store.dispatch(action) }
@@ -165,7 +167,7 @@ import Testing
     #expect(await even.state == stride(from: 32, through: 50, by: 2).reduce(0, +))
   }
 
-  @Test func `a child's replays into a fresh child`() async throws {
+  @Test func `a child's history is replayed into a new child`() async throws {
     let (history, again) = (History<Int, Int>(limit: 9), History<Int, Int>(limit: 9))
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     let child = root.childStore(
@@ -180,9 +182,9 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `a tree whose stores keep histories, and had observers, goes altogether`(isShutDown: Bool) async throws {
+  func `a tree whose stores have histories and had observers is released completely`(isShutDown: Bool) async throws {
     let history = History<Int, Int>(limit: 3)
-    /// What the reducers hold goes when nothing refers to the tree any more, also not the tree itself.
+    /// Objects that reducers hold are released when nothing refers to the tree, and so is the tree itself.
     func run() async throws -> [Gate] {
       let (rootToken, childToken) = (Token(), Token())
       let root = RootStore<Int, Int>(initialState: 0, history: history) { state, action in
@@ -199,7 +201,7 @@ import Testing
     for gate in try await run() { await gate.wait() }
   }
 
-  @Test func `what it drops is gone, and with it the states`() async throws {
+  @Test func `dropped entries are released, and their states with them`() async throws {
     struct Held: Sendable {
       var token = Token()
     }
@@ -212,7 +214,7 @@ import Testing
     #expect(first.object == nil)
   }
 
-  @Test func `an entry has a step for each reducer, and none where there is none`() async throws {
+  @Test func `an entry has a step for each reducer, and none without reducers`() async throws {
     let (alone, none) = (History<Int, Int>(limit: 1), History<Int, Int>(limit: 1))
     let stores = [
       RootStore(initialState: 0, history: alone) { $0 += $1 },

@@ -49,7 +49,7 @@ import Testing
     #expect(inbox.request() == false)
   }
 
-  @Test func `a visitor leaves a drain that is on its way alone, and an idle inbox`() {
+  @Test func `a visitor does not affect a scheduled drain or an idle inbox`() {
     var inbox = TestInbox()
     #expect(inbox.visitorCame() == false)
     #expect(inbox.phase == .idle)
@@ -58,7 +58,7 @@ import Testing
     #expect(inbox.phase == .draining)
   }
 
-  @Test func `who waits for the end of a drain is told at its end`() {
+  @Test func `a waiter for the end of a drain is told at its end`() {
     var inbox = TestInbox()
     #expect(inbox.isIdle(orTells: "nobody") == true)
     _ = inbox.request()
@@ -71,7 +71,7 @@ import Testing
     #expect(Array(waiters) == ["a", "b"])
   }
 
-  @Test func `who waits is not told while the rest is left to a visitor`() {
+  @Test func `a waiter is not told while the rest is left to a visitor`() {
     var inbox = TestInbox()
     _ = inbox.request()
     #expect(inbox.isIdle(orTells: "before") == false)

@@ -6,8 +6,8 @@ import PureduxTesting
 import Synchronization
 import Testing
 
-/// Checks what an instrument is told against itself: each store once, its commits without a gap, the beginning of each
-/// effect before its end.
+/// Checks the consistency of an instrument's events: each store once, its commits without a gap, and each effect's
+/// beginning before its end.
 private final class Ledger: StoreInstrument {
   private struct Account {
     var store: InstrumentedStore?
@@ -91,13 +91,13 @@ private final class Ledger: StoreInstrument {
 
 private struct Broken: Error {}
 
-/// Calls back into a directory from within each event, and before it returns.
+/// Calls a directory from within each event, and returns after that.
 private final class Returning: StoreInstrument {
   let answers = Record<Int>()
   private let open: LockedValue<Set<String>>
   private let directory = LockedValue<StoreDirectory<String, Int, Int>?>(nil)
 
-  /// - Parameter events: The events that it does so in, once each.
+  /// - Parameter events: The events in which it does so, once each.
   init(in events: Set<String>) { open = LockedValue(events) }
 
   func use(_ directory: StoreDirectory<String, Int, Int>?) { self.directory.withLock { $0 = directory } }
@@ -112,7 +112,7 @@ private final class Returning: StoreInstrument {
 }
 
 @Suite(.timeLimit(.minutes(15))) struct InstrumentPressureTests {
-  @Test func `what it is told is consistent, however stores end and whatever their effects do`() async throws {
+  @Test func `its events are consistent, however stores end and whatever their effects do`() async throws {
     let ledger = Ledger(timing: true)
     let rounds = isSanitized ? 40 : 400
     await withTaskGroup { tasks in
@@ -158,7 +158,7 @@ private final class Returning: StoreInstrument {
     for store in ledger.stores.suffix(20) { #expect(await store.statistics == nil) }
   }
 
-  @Test func `figures that are asked for while the store is released are those from before, or none`() async {
+  @Test func `statistics read during a store's release are those from before, or none`() async {
     final class Newest: StoreInstrument {
       let store = LockedValue<InstrumentedStore?>(nil)
       func opened(_ store: InstrumentedStore) { self.store.withLock { $0 = store } }
@@ -169,11 +169,11 @@ private final class Returning: StoreInstrument {
       let begun = Flag()
       let root = LockedValue<RootStore<Int, Int>?>(
         RootStore(initialState: 0, options: StoreOptions(instrument: newest)) { $0 += $1 })
-      // A store that has been dropped has no subscription any more.
+      // A released store has no subscriptions, so figures without one are from after the release.
       let states = root.withLock { $0 }?.states()
       await root.withLock { $0 }?.settled()
       let store = newest.store.withLock { $0 }
-      // A thread of its own: the tasks that the figures are asked in may have to wait for each other's.
+      // Releases on a thread of its own: the tasks that read the figures may have to wait for each other's.
       Thread.detachNewThread {
         while !begun.isRaised { sched_yield() }
         for _ in 0..<round % 300 { _ = begun.isRaised }
@@ -252,7 +252,7 @@ private final class Returning: StoreInstrument {
   }
 
   @Test(arguments: ["opening", "opened", "failed", "closed"])
-  func `an instrument may ask a directory for the store that it is told of`(event: String) async throws {
+  func `an instrument may request from a directory the store of its event`(event: String) async throws {
     let instrument = Returning(in: [event])
     let fails = Flag()
     if event == "failed" { fails.raise() }
@@ -307,7 +307,7 @@ private final class Returning: StoreInstrument {
     withExtendedLifetime(store) {}
   }
 
-  @Test func `a million commits are told in order`() async throws {
+  @Test func `a million commits are reported in order`() async throws {
     let ledger = Ledger()
     let count = isSanitized ? 50_000 : 1_000_000
     let store = RootStore<Int, Int>(initialState: 0, options: StoreOptions(instrument: ledger)) { $0 &+= $1 }
@@ -317,7 +317,7 @@ private final class Returning: StoreInstrument {
     #expect(ledger.faults.isEmpty)
   }
 
-  @Test func `a directory of ten thousand keys tells of each`() async throws {
+  @Test func `a directory of ten thousand keys reports each`() async throws {
     final class Events: StoreInstrument {
       let counts = LockedValue<[String: Int]>([:])
       func directory(_ event: DirectoryEvent) { counts.withLock { $0[Self.name(of: event.kind), default: 0] += 1 } }

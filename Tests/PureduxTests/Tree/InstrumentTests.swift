@@ -4,7 +4,7 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-/// Notes what an instrument is told, in words.
+/// Records an instrument's events as text.
 private struct Notes: StoreInstrument {
   let timesCommits: Bool
   let notes = Record<String>()
@@ -52,7 +52,7 @@ private struct Notes: StoreInstrument {
   }
 }
 
-/// Notes what it is told of an effect, and whether that is within what it has around the work.
+/// Records an effect's events, and whether they occur within this instrument's wrapper of the work.
 private struct Around: StoreInstrument {
   @TaskLocal static var effect: Int?
   let notes = Record<String>()
@@ -73,7 +73,6 @@ private struct Around: StoreInstrument {
   }
 }
 
-/// A clock that goes backwards.
 private struct BackwardClock: Clock {
   private static let looks = Record<Int>()
 
@@ -140,7 +139,7 @@ private struct Broken: Error, CustomStringConvertible { var description: String 
       ])
   }
 
-  @Test func `without a name a store is called by the type of its state`() async throws {
+  @Test func `a store without a name is named by the type of its state`() async throws {
     let instrument = Notes()
     do {
       let factory = StoreFactory<Int, Int>(
@@ -201,7 +200,7 @@ private struct Broken: Error, CustomStringConvertible { var description: String 
       executor.hold()
       store.dispatch(1)
     }
-    // The store has closed, and its end waits behind the action.
+    // The store has closed, and its end waits after the action.
     executor.letGo()
     await instrument.notes.untilCount(6)
     #expect(entered.all.isEmpty)
@@ -209,7 +208,7 @@ private struct Broken: Error, CustomStringConvertible { var description: String 
     #expect(ends.count == 1 && ends[0].hasSuffix(": cancelled"))
   }
 
-  @Test func `it is told of effects, how often they are tried, and how they end`() async throws {
+  @Test func `it is told of effects, their attempts, and their outcomes`() async throws {
     let clock = ManualClock()
     let instrument = Notes()
     let attempts = Record<Int>()
@@ -267,7 +266,7 @@ private struct Broken: Error, CustomStringConvertible { var description: String 
     await store.shutdown()
   }
 
-  @Test func `the end of an effect is told within what an instrument has around its work`() async throws {
+  @Test func `the end of an effect is reported within the instrument's wrapper of its work`() async throws {
     let (outer, inner) = (Around(), Around())
     let clock = ManualClock()
     let store = RootStore<Int, Int>(

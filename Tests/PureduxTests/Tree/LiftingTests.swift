@@ -31,13 +31,13 @@ private let counting = Reducer<Tally, Int> { counter, step in
   counter.trace.append(step)
 }
 
-/// Where an array's elements lie: it moves when they are copied.
+/// The address of an array's elements, which changes when they are copied.
 private func address(_ array: inout [Int]) -> UInt {
   unsafe array.withUnsafeMutableBufferPointer { UInt(bitPattern: $0.baseAddress) }
 }
 
 @Suite(.timeLimit(.minutes(15))) struct LiftingTests {
-  @Test func `a part is changed by its own actions, and nothing else is`() {
+  @Test func `a part is changed only by its own actions, which change nothing else`() {
     let app = Reducer<App, AppAction>(combining: [
       counting.lifted(to: \App.first) { if case .first(let step) = $0 { step } else { nil } },
       counting.lifted(to: \App.second) { if case .second(let step) = $0 { step } else { nil } },
@@ -49,7 +49,7 @@ private func address(_ array: inout [Int]) -> UInt {
     #expect(state.guest == nil)
   }
 
-  @Test func `what is computed or observed is read and written back`() {
+  @Test func `computed and observed properties are read and written back`() {
     var state = App()
     counting.lifted(to: \App.computed) { (action: AppAction) in action == .other ? 5 : nil }.reduce(&state, .other)
     #expect(state.first.trace == [5])
@@ -58,7 +58,7 @@ private func address(_ array: inout [Int]) -> UInt {
     #expect(state.second.count == 100)
   }
 
-  /// Absent when it is looked at a second time, as what is held weakly may be.
+  /// A part that is present only once, like a weakly held one.
   private struct Vanishing: Sendable {
     let looks = Record<Int>()
     private(set) var written: [Tally?] = []
@@ -71,7 +71,7 @@ private func address(_ array: inout [Int]) -> UInt {
     }
   }
 
-  @Test func `an optional part is looked at once`() {
+  @Test func `an optional part is read once`() {
     let absent = Record<Int>()
     let lifted = counting.lifted(
       toOptional: \Vanishing.part, action: { (step: Int) in step }, absent: { absent.add($0) })
@@ -86,7 +86,7 @@ private func address(_ array: inout [Int]) -> UInt {
     #expect(absent.all == [6])
   }
 
-  @Test func `an optional part is changed where it is there, and its absence is told`() {
+  @Test func `an optional part is changed if it is present, and its absence is reported`() {
     let absent = Record<Int>()
     let guest = counting.lifted(
       toOptional: \App.guest,
@@ -103,7 +103,7 @@ private func address(_ array: inout [Int]) -> UInt {
     #expect(absent.all == [1])
   }
 
-  @Test func `an element is changed by its id, and its absence is told`() {
+  @Test func `an element is changed by its id, and its absence is reported`() {
     let absent = Record<String>()
     let elements = Reducer<App, AppAction>(combining: [
       counting.lifted(
@@ -126,7 +126,7 @@ private func address(_ array: inout [Int]) -> UInt {
     #expect(absent.all == ["b 2", "9 4"])
   }
 
-  /// A copy of the trace, or of what it lies in, would move it.
+  /// A copy of the array, or of the value that contains it, would move it.
   @Test func `parts, optional parts and elements are changed in place`() {
     let all = Reducer<App, AppAction>(combining: [
       counting.lifted(to: \App.first) { if case .first(let step) = $0 { step } else { nil } },
@@ -162,7 +162,7 @@ private func address(_ array: inout [Int]) -> UInt {
     #expect(state.list[1].trace.count == 50)
   }
 
-  @Test func `a feature's interceptor sees its part, and what it dispatches comes back as the whole's`() async throws {
+  @Test func `a feature's interceptor sees its part, and its actions are mapped to the whole's`() async throws {
     let feature = Interceptor<Tally, Int>.effects(before: \.count) { step, before, context in
       #expect(context.state.count == before + step)
       return step < 3 ? .run { dispatch in dispatch(step + 1) }.id("next") : nil
@@ -193,8 +193,8 @@ private func address(_ array: inout [Int]) -> UInt {
     await root.shutdown()
   }
 
-  /// The part comes and goes; what was before it came is not what was before it went.
-  @Test func `what was before a commit is forgotten where the part's interceptor is not asked`() async throws {
+  /// The part appears and disappears; the value before one of these commits is not the value before the other.
+  @Test func `a value from before a commit is forgotten if the part's interceptor is not called`() async throws {
     let seen = Record<[Int]>()
     let feature = Interceptor<Tally, Int>.effects(before: \.count) { step, before, context in
       seen.add([step, before, context.state.count])
@@ -216,9 +216,9 @@ private func address(_ array: inout [Int]) -> UInt {
     #expect(seen.all == [[2, 1, 3]])
   }
 
-  /// Each element's effects are its own: by id, and of its state.
+  /// Each element has effects of its own: by id, and of its state.
   @Test(arguments: [false, true])
-  func `an element's interceptor sees its element, whose effects nobody else's id meets`(isArray: Bool) async throws {
+  func `an element's interceptor sees its element, and its effects' ids are its own`(isArray: Bool) async throws {
     let clock = ManualClock()
     let seen = Record<String>()
     let feature = Interceptor<Tally, Int>(combining: [
@@ -277,7 +277,7 @@ private func address(_ array: inout [Int]) -> UInt {
     await root.settled()
     #expect(seen.all.suffix(2).sorted() == ["6 + 60 = 66", "full"])
     #expect(await root.statistics.effects == ["later[2]": 1, "full[2]": 1])
-    // The element goes, and with it what is under way for it.
+    // The element is removed, and its running effects are cancelled.
     try await root.send(.other)
     await root.settled()
     #expect(seen.all.last == "not full")
@@ -286,9 +286,9 @@ private func address(_ array: inout [Int]) -> UInt {
     await root.shutdown()
   }
 
-  /// Also where another one has come by the same id before they would have ended, and whatever their policy.
+  /// Holds also if another element has taken the id before the effects would have ended, and for every policy.
   @Test(arguments: ["none", "latest", "inTurn", "debounced"])
-  func `the effects of an element or a part that is gone change nothing of what comes after it`(policy: String)
+  func `the effects of a removed element or part do not affect its successor`(policy: String)
     async throws
   {
     let clock = ManualClock()

@@ -3,7 +3,7 @@ import PureduxTestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct MiddlewareTests {
-  /// Notes when it runs, with what state.
+  /// Records when it runs, and with which state.
   static func noting(
     _ name: String, _ steps: Record<String>, passing change: @escaping @Sendable (Int) -> Int = { $0 }
   ) -> Middleware<Int, Int> {
@@ -14,7 +14,7 @@ import Testing
     }
   }
 
-  @Test func `when a store is released all goes that its middleware holds`() async throws {
+  @Test func `a released store releases everything that its middleware holds`() async throws {
     var token: Token? = Token()
     let gone = try #require(token).gone
     var root: RootStore<Int, Int>? = RootStore(
@@ -90,7 +90,8 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `an action that is stopped changes nothing, wakes nobody, and the sender is told why`(kind: Kind) async throws {
+  func `a stopped action changes nothing, wakes no subscriber, and its sender gets the reason`(kind: Kind) async throws
+  {
     let intercepted = Record<Int>()
     let history = History<Snapshot, Int>(limit: 10)
     let guarded = Subject(
@@ -130,14 +131,14 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `an action that is stopped without a reason is rejected without one`(kind: Kind) async throws {
+  func `an action stopped without a reason is rejected without one`(kind: Kind) async throws {
     let subject = Subject(kind, middleware: [Middleware { _, _, _ in }])
     await #expect(throws: StoreError.rejected(reason: nil)) { try await subject.store.send(1) }
     #expect(try await subject.store.state == subject.expected(after: []))
   }
 
   @Test(arguments: Kind.allCases)
-  func `what it passes on is what reducers, interceptor and history get`(kind: Kind) async throws {
+  func `reducers, interceptors and histories get the actions that it passes on`(kind: Kind) async throws {
     let intercepted = Record<Int>()
     let history = History<Snapshot, Int>(limit: 10)
     let subject = Subject(
@@ -154,7 +155,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `passed on more than once, each is a commit right behind the other`(kind: Kind) async throws {
+  func `an action passed on more than once makes consecutive commits`(kind: Kind) async throws {
     let subject = Subject(
       kind,
       middleware: [
@@ -170,7 +171,7 @@ import Testing
   }
 
   @Test(arguments: Kind.allCases)
-  func `what it dispatches goes to the store of node, later in the order`(kind: Kind) async throws {
+  func `its own actions go to the store of the action, later in the order`(kind: Kind) async throws {
     let subject = Subject(
       kind,
       middleware: [
@@ -202,7 +203,7 @@ import Testing
     #expect(seen.all == [[1, 0], [6, -5]])
   }
 
-  @Test func `it knows whether the action got through`() async throws {
+  @Test func `it knows whether the action was committed`() async throws {
     let seen = Record<Bool>()
     let store = RootStore<Int, Int>(
       initialState: 0,
@@ -219,7 +220,7 @@ import Testing
     #expect(seen.all == [false, true, false, false])
   }
 
-  @Test func `logging reports the action, what changed and the time taken`() async throws {
+  @Test func `logging reports the action, the changes and the duration`() async throws {
     let logs = Record<ActionLog<Snapshot, Int>>()
     let clock = ManualClock()
     let subject = Subject(
@@ -247,7 +248,7 @@ import Testing
     #expect(logs.all[1].changes.isEmpty)
   }
 
-  @Test func `timing reports each action and the time that all further in took`() async throws {
+  @Test func `timing reports each action and the duration of the inner middleware and the commit`() async throws {
     let times = Record<Duration>()
     let clock = ManualClock()
     let store = RootStore<Int, Int>(initialState: 0, middleware: [.timing(clock: clock) { times.add($0 * $1) }]) {
@@ -259,7 +260,7 @@ import Testing
     #expect(times.all == [.seconds(2), .seconds(20)])
   }
 
-  @Test func `a collection that middleware looks at is changed in place`() async throws {
+  @Test func `a collection that middleware reads is mutated in place`() async throws {
     let store = RootStore<[Int], Int>(
       initialState: Array(0..<1000),
       middleware: [
@@ -280,8 +281,8 @@ import Testing
     #expect(first == second)
   }
 
-  /// Code that keeps a context has to say that it is unsafe, as it is not `Sendable`.
-  @Test func `a context that is kept beyond its action dispatches nothing`() async throws {
+  /// Code that keeps a context must declare that it is unsafe, because the context is not `Sendable`.
+  @Test func `a context kept after its action dispatches nothing`() async throws {
     final class Keeper: @unchecked Sendable {
       var context: MiddlewareContext<Int, Int>?
       var answers: [DispatchResult] = []
@@ -291,7 +292,7 @@ import Testing
       initialState: 0,
       middleware: [
         Middleware { action, context, next in
-          // Not even while the next action is handled.
+          // Dispatches nothing even while the next action is handled.
           if let kept = keeper.context { keeper.answers.append(kept.dispatch(1)) }
           keeper.context = context
           next(action)

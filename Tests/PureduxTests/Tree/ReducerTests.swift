@@ -7,7 +7,7 @@ import Testing
   static let double = Reducer<Int, Int>("double") { state, _ in state *= 2 }
   static let square = Reducer<Int, Int> { state, _ in state *= state }
 
-  @Test func `several run in order, each on what those before it made`() async throws {
+  @Test func `several reducers run in order, each on the result of the previous ones`() async throws {
     let store = RootStore(initialState: 1, reducers: [Self.add, Self.double, Self.square])
     let states = store.states()
     #expect(try await store.send(2) { $0 } == 36)

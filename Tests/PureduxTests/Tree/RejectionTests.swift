@@ -8,7 +8,7 @@ extension RejectionReason {
 
 @Suite("The reason of a rejection")
 struct RejectionTests {
-  /// At run time, so that nothing of it is a literal.
+  /// Makes the text at run time, so that no part of it is a literal.
   private func text(_ number: Int) -> String { "The room has \(number) seats." }
 
   @Test("reasons are equal, and hash alike, if their texts are, whether they are literals or not")
@@ -33,7 +33,7 @@ struct RejectionTests {
     #expect(_isPOD(StoreError.self))
   }
 
-  @Test("the newest texts are kept, and what is asked for again is among them")
+  @Test("the newest texts are kept, including those that are used again")
   func bounded() {
     var texts = RejectionReason.Texts(limit: 10_000)
     func digest(_ text: String) -> RejectionReason.Digest { RejectionReason.Digest(of: text) }
@@ -68,7 +68,7 @@ struct RejectionTests {
     }
   }
 
-  /// What a program catches some of the errors of: optimized code, too, is compiled and does what it says.
+  /// A store whose users catch only some errors: optimized code, too, compiles and behaves correctly.
   private let room = RootStore<Int, Int>(
     initialState: 0,
     middleware: [
@@ -98,7 +98,7 @@ struct RejectionTests {
     }
   }
 
-  /// Whether it is the end of the store that was caught.
+  /// Whether the caught error is the end of the store.
   private func expectedOrRejected(_ body: () async throws(StoreError) -> Void) async throws -> Bool {
     do {
       try await body()

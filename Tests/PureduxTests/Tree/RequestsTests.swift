@@ -4,7 +4,7 @@ import Testing
 
 @testable import Puredux
 
-/// What waits in segments, without concurrency, beside one array.
+/// Compares the waiting requests in segments, without concurrency, with one array.
 struct RequestsTests {
   private typealias Large = [64 of Int]
 
@@ -16,14 +16,15 @@ struct RequestsTests {
     }
   }
 
-  @Test(arguments: 1...20) func `what is taken is what was added, in order, however it is cut`(seed: UInt64) {
+  @Test(arguments: 1...20) func `requests are taken as they were added, in order, however they are split`(seed: UInt64)
+  {
     var random = SeededGenerator(seed: seed)
     let root = RootStore<Int, Large>(initialState: 0) { _, _ in }
     let stores = [root.core.node, root.childStore(initialState: 0) { _, _ in }.core.node]
     var requests = Requests<Large>()
     var batch = Requests<Large>.Batch()
     var (added, taken, mostSegments) = (0, 0, 0)
-    // Which of the numbers are commands, and of which store the others are.
+    // The kind of each number: zero for a command, otherwise the action's store.
     var kinds: [Int] = []
 
     func take() {
@@ -49,7 +50,7 @@ struct RequestsTests {
     }
 
     while added < 60_000 {
-      // A flood, and then some of it.
+      // Adds a flood, or a few.
       let isSteady = Int.random(in: 0..<3, using: &random) > 0
       for _ in 0..<Int.random(in: 0..<(isSteady ? 300 : 12_000), using: &random) {
         let kind = Int.random(in: 0..<50, using: &random) == 0 ? 0 : added / 100 % 2 + 1
@@ -70,7 +71,7 @@ struct RequestsTests {
     #expect(requests.full.capacity == 0)
   }
 
-  @Test func `storage goes back and forth, and what a flood took is given back when nothing waits`() {
+  @Test func `storage is reused, and a flood's storage is released when nothing waits`() {
     let node = RootStore<Int, Int>(initialState: 0) { _, _ in }.core.node
     var requests = Requests<Int>()
     var batch = Requests<Int>.Batch()
@@ -111,7 +112,7 @@ struct RequestsTests {
     #expect(batch.runs.all.map(\.isCommand) == [false, true, true, false, false])
     #expect((0...5).map { batch.runs.commandCount(before: $0) } == [0, 0, 1, 2, 2, 2])
     #expect(batch.count == 8)
-    // The store of the last run has been forgotten with it.
+    // The store of the last run has been forgotten with the run.
     _ = requests.append(8, from: other)
     #expect(requests.waiting.runs.count == 1)
   }

@@ -4,7 +4,7 @@ import Testing
 @testable import Puredux
 
 @Suite(.timeLimit(.minutes(15))) struct TreeTests {
-  /// G10: however high the priority of the tree, it does not come back to the executor before the visitor.
+  /// G10: even at a high priority, the tree does not return to the executor before the visitor.
   @Test func `a drain that has spent its quantum leaves the rest to a visitor that is on its way`() async throws {
     let executor = HeldExecutor()
     let begun = Gate()
@@ -29,7 +29,7 @@ import Testing
     #expect(tree.withRequests { $0.inbox.phase } == .idle)
   }
 
-  /// G10: as one does whose thread gets no time between the call and the way to the executor.
+  /// G10: this happens if the caller's thread gets no time between the call and its arrival on the executor.
   @Test(arguments: Kind.inMemory)
   func `a visitor that stands still before it reaches the executor holds up nobody`(kind: Kind) async throws {
     for executor in [StoreExecutor.own, .serial(HeldExecutor()), .mainActor] {
@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  @Test func `stores look at those above them for as long as a closed one is there`() async {
+  @Test func `stores check those above them while a closed one exists`() async {
     let root = RootStore<Int, Int>(initialState: 0) { $0 += $1 }
     let tree = root.core.node.tree
     var closed: StateStore<(Int, Int), Int>? = root.childStore(initialState: 0) { $0 += $1 }
@@ -53,7 +53,7 @@ import Testing
     var sibling: StateStore<(Int, Int), Int>? = root.childStore(initialState: 0) { $0 += $1 }
     var siblingProxy = sibling?.store()
     #expect(tree.closedCount.load(ordering: .relaxed) == 0)
-    // Closed once, however it is closed.
+    // A store is counted once, however often and in whichever way it is closed.
     await closed?.shutdown(interceptors: .finish(within: .seconds(60)))
     await closed?.shutdown()
     await sibling?.shutdown()
@@ -73,7 +73,7 @@ import Testing
     #expect(proxy?.dispatch(1) == .terminated)
   }
 
-  @Test func `without a visitor the rest is done all the same`() async throws {
+  @Test func `without a visitor the rest is performed as well`() async throws {
     let executor = HeldExecutor()
     let subject = Subject(.child, executor: .serial(executor))
     executor.hold()
@@ -84,7 +84,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `a flood's memory is given back when all is done, visited or not`(isVisited: Bool) async throws {
+  func `a flood's memory is released when all is done, visited or not`(isVisited: Bool) async throws {
     let executor = HeldExecutor()
     let root = RootStore<Int, [64 of Int]>(initialState: 0, options: StoreOptions(executor: .serial(executor))) {
       state, _ in state += 1
@@ -109,7 +109,7 @@ import Testing
     #expect(tree.withRequests { $0.full.capacity } == 0)
   }
 
-  @Test func `a flood of several segments keeps its order, whoever it comes from`() async throws {
+  @Test func `a flood of several segments keeps its order, from any stores`() async throws {
     typealias Large = [64 of Int]
     let length = Requests<Large>.greatestKept
     let executor = HeldExecutor()
@@ -122,7 +122,7 @@ import Testing
     var expected: [Int] = []
     var sequences: [(StateSequence<[Int]>, begins: Int)] = []
     for number in 0..<(length * 30) {
-      // Runs of one store across the ends of segments, and subscriptions on both sides of these and elsewhere.
+      // Runs of one store cross the ends of segments, with subscriptions on both sides of these ends and elsewhere.
       if tree.withRequests({ $0.waiting.actions.count + 1 >= $0.waiting.actions.capacity }) || number % 500 == 7 {
         sequences.append((root.states(bufferingPolicy: .bufferingOldest(1)), begins: expected.count))
       }
@@ -141,8 +141,8 @@ import Testing
     #expect(await root.statistics.waiting == 0)
   }
 
-  /// The reducer runs whatever job waits, as a nested run loop does, and so the visitor's in the middle of a commit.
-  @Test func `a visitor who came from within gets in before a flood that does not end`() async throws {
+  /// The reducer runs any waiting job, as a nested run loop does, and so the visitor's in the middle of a commit.
+  @Test func `a reentrant visitor gets its turn before an endless flood`() async throws {
     let executor = ManualExecutor(isStepByStep: false)
     let (width, length) = (2_000, 20)
     let proxies = Record<Store<Int, Int>>()
@@ -163,7 +163,7 @@ import Testing
     await root.shutdown()
   }
 
-  @Test func `who waits until all is done is told where the rest was left to a visitor`() async throws {
+  @Test func `a waiter until the tree is idle is told after a rest was left to a visitor`() async throws {
     let executor = HeldExecutor()
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(executor))) { $0 += $1 }
     let tree = root.core.node.tree
@@ -179,13 +179,12 @@ import Testing
   }
 }
 
-/// An actor on a tree's executor.
 private actor Neighbor {
   private let executor: ManualExecutor
   nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.asUnownedSerialExecutor() }
 
   init(on executor: ManualExecutor) { self.executor = executor }
 
-  /// Returns how many commits there are then.
+  /// Returns the number of commits after the send.
   func send(_ action: Int, to store: RootStore<Int, Int>) async throws -> Int { try await store.send(action) { $0 } }
 }

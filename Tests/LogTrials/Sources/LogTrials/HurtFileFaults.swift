@@ -5,8 +5,8 @@ import PureduxLog
 
 // The faults and their required outcomes.
 extension HurtFile.Trial {
-  /// The directory is replaced by a backup: as a whole while the program is down, only its entries, its entries without
-  /// the acknowledged mark, and as a whole under a running program.
+  /// A backup replaces parts of the directory. Four cases: all of it while the program is down; only the entries; only
+  /// the entries, without the acknowledged mark; all of it under a running program.
   func olderBackup() async throws -> FaultOutcome {
     var outcome = FaultOutcome("an older backup restored")
     try write("before")

@@ -1,6 +1,5 @@
 import Puredux
 
-/// A basket, which is saved a while after it has changed.
 struct Basket: Sendable, Equatable {
   var items: [String: Int] = [:]
   var savedCount = 0

@@ -1,6 +1,6 @@
 import Puredux
 
-/// One product of many, whose stock is looked up when somebody asks.
+/// One of many products. Its stock is looked up on request.
 struct Product: Sendable, Equatable {
   var stock: Int?
 

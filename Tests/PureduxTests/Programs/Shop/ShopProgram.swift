@@ -3,12 +3,12 @@ import PureduxTestSupport
 import PureduxTesting
 import Testing
 
-// Three features, each in a file of its own, make an application: a required part, an optional one, and the elements of
-// a dictionary.
+// Three features, each in a file of its own, make an application: a required part, an optional part, and the elements
+// of a dictionary.
 
 private struct Shop: Sendable, Equatable {
   var session = Session()
-  /// Only who is signed in has one.
+  /// Only a signed-in user has a basket.
   var basket: Basket?
   var products: [String: Product] = ["tea": Product(), "jam": Product()]
 }
@@ -52,7 +52,7 @@ private let refused = Record<Basket.Action>()
         return 7
       }.lifted(elements: \.products, action: \.product, into: ShopAction.product))
 
-    // Without a basket there is nothing to add to, and that is told.
+    // Without a basket the action changes nothing, and that is reported.
     await shop.send(.basket(.add("tea")))
     #expect(refused.all == [.add("tea")])
 
@@ -64,7 +64,7 @@ private let refused = Record<Basket.Action>()
     for item in ["tea", "jam", "tea"] {
       await shop.send(.basket(.add(item))) { $0.basket?.items[item, default: 0] += 1 }
     }
-    // It is counted once, however many ask meanwhile.
+    // Several requests at once count the stock only once.
     for _ in 1...3 { await shop.send(.product("tea", .look)) }
     counting.open()
     await shop.receive(.product("tea", .counted(7))) { $0.products["tea"]?.stock = 7 }
@@ -73,7 +73,7 @@ private let refused = Record<Basket.Action>()
     await shop.receive(.basket(.saved)) { $0.basket?.savedCount = 1 }
     #expect(saved.all == [["tea": 2, "jam": 1]])
 
-    // The session expires before what was added last is saved, and the basket goes with it.
+    // The session expires before the last item is saved, and the basket disappears with it.
     await shop.advance(by: .milliseconds(3_598_500))
     await shop.send(.basket(.add("jam"))) { $0.basket?.items["jam"] = 2 }
     await shop.advance(by: .milliseconds(500))

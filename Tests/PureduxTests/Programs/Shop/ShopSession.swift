@@ -1,6 +1,6 @@
 import Puredux
 
-/// Who is signed in: a feature that knows nothing of the others.
+/// The signed-in user: a feature that knows nothing of the others.
 struct Session: Sendable, Equatable {
   var user: String?
   var isSigningIn = false

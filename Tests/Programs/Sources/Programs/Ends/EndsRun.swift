@@ -217,7 +217,7 @@ final class EndsRun: Sendable {
       try? await proxy?.send(Action(acts: [], store: other))
     case .end(let other, let way, let position):
       let isElsewhere = program.root(of: other) != program.root(of: store)
-      let end = { @Sendable [self] in _ = await end(other, way, fromOtherTree: isElsewhere) }
+      let end = { @Sendable [self] () async -> Void in _ = await self.end(other, way, fromOtherTree: isElsewhere) }
       switch position {
       case .itself: await end()
       case .childTask: await withDiscardingTaskGroup { $0.addTask(operation: end) }
