@@ -1,4 +1,5 @@
 import Puredux
+import Synchronization
 
 /// Applies entries on the tree's executor, as `Reading` decides: commits their actions, and compares order and states
 /// with those of their writers.

@@ -1,4 +1,5 @@
 public import Puredux
+import Synchronization
 
 /// The order of a tree that follows a log: writes the actions that the tree's stores accept, and commits the actions
 /// that the log delivers. It has no state of its own.

@@ -1,4 +1,5 @@
 import Puredux
+import Synchronization
 
 /// The life of one replica, with its observers, the callers that wait for a position, and the caller that opens the
 /// store.

@@ -1,4 +1,5 @@
 import Puredux
+import Synchronization
 
 /// The entries that one replica writes: its uncommitted actions, and the header of its next entry.
 ///
