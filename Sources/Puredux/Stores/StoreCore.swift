@@ -206,7 +206,9 @@
         return true
       }
       let haveEnded = await tasks.next() == true
-      if haveEnded { tasks.cancelAll() } else { await close(cancelling: true, isolation: nil) }
+      if !haveEnded { await close(cancelling: true, isolation: nil) }
+      // When the time is over, nothing but the end of the cancelled effects is waited for.
+      tasks.cancelAll()
     }
   }
 

@@ -136,7 +136,7 @@ extension StoreNode {
   /// its state. Then the interceptors return effects, which start at the end.
   @unsafe @inlinable @inline(__always) func commit(_ action: inout Action, recording: Bool) {
     guard tree.hasHooks.load(ordering: .relaxed) else { return unsafe reduce(&action, recording: recording) }
-    unsafe prepare(&action)
+    if tree.hasPreparations.load(ordering: .relaxed) { unsafe prepare(&action) }
     unsafe reduce(&action, recording: recording)
     unsafe tell(&action)
     tree.startOwed()
@@ -197,7 +197,7 @@ extension StoreNode {
   /// replaced during a commit.
   @unsafe @inlinable @inline(__always) func withHook(_ body: (CommitHook<Action>) -> Void) {
     guard let hook = unsafe hook else { return }
-    unsafe Unmanaged.passUnretained(hook)._withUnsafeGuaranteedRef { body($0) }
+    unsafe hook._withUnsafeGuaranteedRef { body($0) }
   }
 }
 

@@ -33,6 +33,8 @@ import Synchronization
   @usableFromInline nonisolated let reentrancyGuard = Atomic(ReentrancyGuard(rawValue: 0))
   /// Whether a store has an interceptor, or a caller waits for an action; or did, or is about to.
   @usableFromInline nonisolated let hasHooks = Atomic(false)
+  /// Whether a hook looks at the state before a commit, or has done so.
+  @usableFromInline nonisolated let hasPreparations = Atomic(false)
   @usableFromInline nonisolated let hasWatches = Atomic(false)
   @usableFromInline nonisolated let priority: TaskPriority?
   /// How many entries a drain performs before it lets others onto the executor (G10).
