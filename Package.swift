@@ -2,7 +2,7 @@
 import PackageDescription
 
 /// Whether the tests that take long are there, too: the everyday build and run are without them (see
-/// Docs/Contributing.md).
+/// Docs/Project/Contributing.md).
 let isThorough = Context.environment["PUREDUX_THOROUGH"] != nil
 
 /// One module each: some take long to optimize.

@@ -4,7 +4,7 @@ import Synchronization
 /// intervals.
 ///
 /// A plain store unlocks it, as there is no thread to wake. A `Mutex` needs a second atomic read-modify-write for that,
-/// which is a quarter of a dispatch, and contending threads go to the kernel (`Docs/Performance.md`, both threads). In
+/// which is a quarter of a dispatch, and contending threads go to the kernel (`Docs/Project/Performance.md`, both threads). In
 /// return, it has no priority inheritance, fairness or recursion check. It has no queue that a flood could fill: a
 /// thread that tries while the lock is free gets it.
 ///

@@ -1,7 +1,7 @@
 import Puredux
 public import Testing
 
-/// Checks that your own kind of store fulfils the delivery contract (`Docs/Contract.md`). Records an issue that names
+/// Checks that your own kind of store fulfils the delivery contract (`Docs/Reference/Contract.md`). Records an issue that names
 /// the first guarantee that it violates.
 ///
 ///     @Test func `my store keeps the contract`() async {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import PureduxLog
 
-/// Opens files that released versions have written (Docs/Formats.md).
+/// Opens files that released versions have written (Docs/Reference/Formats.md).
 @Suite(.timeLimit(.minutes(15))) struct GoldenTests {
   /// One directory for each version of the formats, as `write` has left it.
   private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()

@@ -44,7 +44,7 @@ import Testing
       }
     }
 
-    /// Whether a changed reducer goes unnoticed without a hash: the case that `Docs/Changing.md` warns of.
+    /// Whether a changed reducer goes unnoticed without a hash: the case that `Docs/Operations/Changing.md` warns of.
     var isBlind: Bool {
       guard !isCompared, keeping == .entries else { return false }
       return change == .reducerChanged || change == .guardTightened && direction == .forward
