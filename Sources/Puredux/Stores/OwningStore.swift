@@ -61,6 +61,11 @@ extension OwningStore {
   /// Call it from a service's graceful shutdown. An interceptor or an observer may also call it, even for its own
   /// store. It then waits for no task of its own tree, and at most five seconds for the tasks of another tree (G10).
   /// With `.finish(within:)`, a call for a store of its own tree returns before the store has finished.
+  /// Otherwise it returns only when the accepted actions are committed and the sequences have ended. The clock of the
+  /// other tree measures the five seconds.
+  ///
+  /// A task is part of an effect if it is the effect's own task, a child task of it, or a `Task` made in it, while the
+  /// effect runs.
   ///
   /// A *detached* task does not tell which interceptor started it. An interceptor that awaits a detached task which
   /// shuts down its store waits forever. Call `shutdown` in the interceptor itself or in a `Task`, or do not await the

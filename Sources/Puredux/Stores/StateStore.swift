@@ -10,6 +10,7 @@
 /// A child store below the 100th level is closed from the start (`StoreError.tooDeep`). None of its closures is called,
 /// except its mapping and the closures of the parts above it, each once. Its `state`, which does not throw, is the
 /// mapping of its parent's state at the child's place in the order.
+/// It keeps alive the last store above it that is not too deep.
 public final actor StateStore<State: Sendable, Action: Sendable>: OwningStore {
   @usableFromInline nonisolated let core: StoreCore<State, Action>
   /// The store that this one keeps alive: its parent. If this store is too deep, it is the last store above that is

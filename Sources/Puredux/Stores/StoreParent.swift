@@ -67,6 +67,7 @@ extension StoreParent {
   ///
   /// Such a child gets a new state with each commit that changes the part, and with each action given to it or to a
   /// store below it (G4). Actions given to the child are reduced by this store, too (G2).
+  /// A part changes if it differs, by `==`, from its value after the previous commit.
   ///
   /// Cost: any other commit compares the part once, however many children it has, and not at all while nobody follows
   /// them. The part is retained between commits, so a reducer that changes a collection in it copies the collection.

@@ -46,7 +46,9 @@ public protocol StateProvider<State>: Sendable {
   ///
   /// - Parameters:
   ///   - bufferingPolicy: Which states are buffered for a slow consumer: all, the newest n or the oldest n. A limit
-  ///     below one counts as one. A state is stored at most twice, however many consumers there are.
+  ///     below one counts as one. A state is stored at most twice, however many consumers there are:
+  ///     once for those with `.bufferingOldest` that have room, to each of which the commit adds it, and once for all
+  ///     others. A large limit, or `.unbounded`, stores nothing for a consumer with a small one.
   ///   - equating: Leaves out a state that equals the one delivered before.
   func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy, removeStateDuplicates equating: Equating<State>
@@ -156,7 +158,8 @@ extension StoreType {
   ///
   /// Its sequences deliver the value at the subscription, and then one for each commit that writes the key: that
   /// changes the value in place, sets it, even to an equal value, or removes it. A commit costs the followers of the
-  /// keys that it writes, and no others.
+  /// keys that it writes, and no others. The scope retains no value between
+  /// commits.
   ///
   /// All keys count as written if:
   ///

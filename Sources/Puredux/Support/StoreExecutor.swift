@@ -28,7 +28,7 @@ public struct StoreExecutor: Sendable {
   public static var mainActor: StoreExecutor { StoreExecutor(kind: .mainActor) }
 
   /// An executor of the caller's, which the tree keeps alive. The tree depends on no other, and runs on even while the
-  /// thread pool is blocked.
+  /// thread pool is blocked. Its requests are enqueued there at once, as on the main actor.
   public static func serial(_ executor: any SerialExecutor) -> StoreExecutor {
     StoreExecutor(kind: .brought(executor))
   }

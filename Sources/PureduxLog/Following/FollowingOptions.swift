@@ -25,6 +25,8 @@ public struct FollowingOptions<State: Sendable, Action: Sendable>: Sendable {
   ///
   /// Each summary is made of the state at its position, never by a stopped store. It never replaces a newer one that
   /// the log has. `eraseLog()` removes earlier summaries.
+  /// After the store's shutdown and the log's `close()`, the summary is that of the last state, unless the log could
+  /// not take it.
   public var summary: (@Sendable (State) -> any (Encodable & Sendable))?
   /// Called with each phase of the store, in order, from the recovery on, on the tree's executor.
   public var onPhase: (@Sendable (LogStatistics.Phase) -> Void)?

@@ -167,7 +167,7 @@ extension RootStore {
   /// A store with a `summary` writes a new one first. An entry without actions is added, because a log keeps its last
   /// entry. Backups are not changed. A replica that lags behind the position stops (`LogStop.unreadable`), and must be
   /// reopened. If this process dies during the call, the log is unchanged or partly erased, and readable in both cases:
-  /// call this again.
+  /// call this again. Erased entries keep their places in the order. A reopened replica begins with the snapshot.
   ///
   /// - Returns: The position up to which everything is erased.
   /// - Throws: As `saveSnapshot()`, and `LogError.refused` if the snapshot contains an entry that is to be skipped by

@@ -34,7 +34,8 @@ public protocol LogDirectory: Sendable {
   /// Stores that follow the tree stop (`LogStop.removed`), with or without entries. Openings and readings in progress
   /// fail (`LogError.removed`). Accepted actions that were not in the log are lost: the key's next log begins empty. A
   /// log object that was used before stays removed: get a new one (`self[key]`), as the closure of a `StoreDirectory`
-  /// does if it contains `log[key]`.
+  /// does if it contains `log[key]`. A `send` to a store of the
+  /// removed tree throws if it begins after the removal.
   ///
   /// If the process dies meanwhile, either the removal has not begun, or the next use of the directory or the tree
   /// completes it: nobody sees a part of the tree.

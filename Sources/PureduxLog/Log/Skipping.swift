@@ -10,6 +10,7 @@ extension OrderedLog {
   /// `LogOptions.actionsPerEntry` of one writer. A store that stopped at the entry continues when it is opened again.
   /// An open store that has applied it stops (`LogStop.diverged`), and replays without it when it is opened again. If a
   /// snapshot has the entry, that takes `LogOptions.ignoresSnapshots`, and a program that knows all rules of the log.
+  /// Until then, stores neither truncate nor erase the log.
   ///
   /// **To take a decision back**, skip the decision: the entry counts again.
   ///
