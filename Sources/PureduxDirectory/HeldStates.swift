@@ -2,9 +2,8 @@ public import Puredux
 
 /// The states of a store that its directory keeps open: the result of `StoreDirectory.states(of:)`.
 ///
-/// The store stays open while the sequence or an iterator of it is held. The sequence releases it, and the idle time
-/// begins, at the store's end (G7) or when the consumer is cancelled. Elements, buffering, cancellation and cost are
-/// those of a `StateSequence`.
+/// The store stays open while the sequence or an iterator of it is held, up to the store's end (G7) or the consumer's
+/// cancellation: then the idle time begins. Elements, buffering, cancellation and cost are those of a `StateSequence`.
 public struct HeldStates<State: Sendable>: AsyncSequence, Sendable {
   public typealias Element = State
   public typealias Failure = Never
@@ -19,7 +18,7 @@ public struct HeldStates<State: Sendable>: AsyncSequence, Sendable {
 
   @inlinable public func makeAsyncIterator() -> Iterator { Iterator(states.makeAsyncIterator(), hold) }
 
-  /// Iterates over the states. Iterators of one sequence share its elements.
+  /// Iterators of one sequence share its elements.
   public struct Iterator: AsyncIteratorProtocol {
     @usableFromInline var states: StateSequence<State>.Iterator
     @usableFromInline let hold: Hold

@@ -1,13 +1,11 @@
 import Puredux
 import Synchronization
 
-/// The creation of a store by a directory. It may wait for other stores of any directory, and so for their creations:
-/// this type detects cycles.
+/// The creation of a store by a directory. Detects cycles of creations that wait for each other, across directories.
 final class StoreCreation: Sendable {
-  /// The creation that the current task is part of. The task may outlive it.
+  /// The task may outlive the creation.
   @TaskLocal private static var ofCurrentTask: StoreCreation?
-  /// The creations that each creation waits for, once for each wait. One table serves all directories, because cycles
-  /// may cross them. Only makers that request stores lock it.
+  /// Once per wait. One table, because cycles may cross directories. Only makers that request stores lock it.
   private static let waits = LockedValue<[ObjectIdentifier: [StoreCreation]]>([:])
 
   let key: any Hashable & Sendable
@@ -16,14 +14,13 @@ final class StoreCreation: Sendable {
 
   init(of key: any Hashable & Sendable) { self.key = key }
 
-  /// The creation that the current task is part of, unless it has ended.
+  /// Nil once it has ended.
   static var current: StoreCreation? { ofCurrentTask.flatMap { $0.hasEnded ? nil : $0 } }
 
   private var hasEnded: Bool { isOver.load(ordering: .relaxed) }
 
   func run<Root>(_ make: () async throws -> Root) async throws -> Root {
     defer {
-      // Releases the removed list outside the lock.
       let gone = Self.waits.withLock { waits in
         isOver.store(true, ordering: .relaxed)
         return waits.removeValue(forKey: ObjectIdentifier(self))
@@ -33,10 +30,9 @@ final class StoreCreation: Sendable {
     return try await Self.$ofCurrentTask.withValue(self) { try await make() }
   }
 
-  /// Notes that this creation waits for another one, unless that would close a cycle.
+  /// Does nothing if that would close a cycle.
   ///
-  /// - Returns: The creations of the cycle: this one first, each waiting for the next, the last for this one. Nil if
-  ///   there is none.
+  /// - Returns: The creations of the cycle, if any: this one first, each waiting for the next, the last for this one.
   func wait(for other: StoreCreation) -> [StoreCreation]? {
     Self.waits.withLock { waits in
       if hasEnded { return nil }
@@ -46,7 +42,6 @@ final class StoreCreation: Sendable {
     }
   }
 
-  /// Reverts one call of `wait(for:)`.
   func waitNoMore(for other: StoreCreation) {
     let gone = Self.waits.withLock { waits -> StoreCreation? in
       guard let index = waits[ObjectIdentifier(self)]?.firstIndex(where: { $0 === other }) else { return nil }
@@ -74,14 +69,13 @@ final class StoreCreation: Sendable {
   }
 }
 
-/// Thrown to a maker of a `StoreDirectory` that requests a store which cannot be made before the maker's own: the two
-/// would wait for each other forever. This covers requests by the maker's task and by tasks that it made, except
-/// detached ones.
+/// Thrown to a maker of a `StoreDirectory` that requests a store which cannot be made before the maker's own. This
+/// covers requests by the maker's task and by tasks that it made, except detached ones.
 ///
-/// A maker that does not catch the error fails with it. So do the other makers that wait for its store, and all callers
-/// that requested one of these stores. A later request tries again.
+/// A maker that does not catch the error fails with it. So do the makers that wait for its store, and all callers that
+/// requested one of these stores. A later request tries again.
 public struct StoreDirectoryCycle: Error, CustomStringConvertible {
-  /// The keys of the stores, of one or several directories. The first is that of the maker that gets this error. Each
+  /// The keys of the stores, of one or several directories, beginning with that of the maker that gets this error. Each
   /// store is needed to make the one before it, and the first to make the last.
   public let keys: [any Hashable & Sendable]
 

@@ -1,6 +1,6 @@
 public import Puredux
 
-/// Root stores by key, one for each room, device or document: a store is made when its key is first used, and shut down
+/// Root stores by key, one for each room, device or document. A store is made when its key is first used, and shut down
 /// when it is no longer needed.
 ///
 ///     let rooms = StoreDirectory<Room.ID, Room, RoomAction>(idleLimit: .seconds(60)) { id in
@@ -10,18 +10,16 @@ public import Puredux
 ///     for await room in try await rooms.states(of: 17) { show(room) }
 ///
 /// - **Making.** Simultaneous requests for a key share one store. If making it fails, they all get the error, and a
-///   later request tries again. A store that was shut down, or that follows a log and has stopped, is made again when
-///   it is next used.
+///   later request tries again. A store that was shut down, or stopped by its log, is made again at its next use.
 /// - **Use.** A store is in use during `withStore` and `withStoreIfOpen`, and while a sequence of `states(of:)` or a
 ///   handle of `open` is held.
-/// - **Eviction.** An unused store is shut down after the idle limit, or earlier if there are more stores than the
-///   count limit. Exception: while other sequences or observers follow it, or it has effects in progress, it stays, and
-///   is examined again after the idle limit. A store whose tree is blocked stays open, and does not keep others open.
-/// - **Release.** When the directory is released, its stores are shut down as by `shutdown`, but without waiting. An
-///   unused store is shut down at once, even if it is followed or has effects in progress. A store held by a handle or
-///   a sequence of `states(of:)` is shut down when that is released. If a store is being made, its task is cancelled,
-///   and the store is shut down once made. A maker or an effect that holds the directory keeps it alive: hold it
-///   weakly, or call `shutdown`.
+/// - **Eviction.** An unused store is shut down after the idle limit, or earlier above the count limit. Exception:
+///   while it has other followers or effects in progress, it stays, and is examined again after the idle limit. A store
+///   whose tree is blocked stays open, and does not keep others open.
+/// - **Release.** When the directory is released, unused stores are shut down, without waiting, even if they have
+///   followers or effects in progress. A store held by a handle or a sequence of `states(of:)` is shut down when that
+///   is released. A maker's task is cancelled, and its store is shut down once made. A maker or an effect that holds
+///   the directory keeps it alive: hold it weakly, or call `shutdown`.
 ///
 /// A shutdown loses state that is only in memory: make stores from stored data, or let them follow a log.
 public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Action: Sendable>: Sendable {
@@ -35,18 +33,16 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// - Parameters:
   ///   - idleLimit: How long an unused store is kept. With zero or less, no unneeded store is kept; more than a hundred
   ///     years counts as a hundred years.
-  ///   - countLimit: The number of stores above which the least recently used ones are shut down before their idle
-  ///     limit. Two are examined whenever a store is made or its last use ends. Needed stores stay, whatever their
-  ///     number, and are examined again after the idle limit.
+  ///   - countLimit: The number of stores above which the least recently used ones are shut down early. Two are
+  ///     examined whenever a store is made or its last use ends. Needed stores stay, and are examined again after the
+  ///     idle limit.
   ///   - clock: Measures the idle limit.
   ///   - interceptors: How stores are shut down.
-  ///   - name: The directory's name in the events of its instrument; by default the type of the stores' state.
-  ///   - instrument: Receives the events of stores that are made and shut down. It does not instrument the stores
-  ///     themselves (`StoreOptions.instrument`).
+  ///   - name: The directory's name for its instrument; by default the type of the stores' state.
+  ///   - instrument: Receives the events of the directory, not those of the stores (`StoreOptions.instrument`).
   ///   - make: Makes the store of a key, in a task of its own, without the caller's task-local values. Calls for one
-  ///     key never overlap. It runs to its end even if no caller waits any more, because another may follow. It may
-  ///     request other stores, of any directory. A request for a store that cannot be made without its own throws
-  ///     `StoreDirectoryCycle`.
+  ///     key never overlap. It runs to its end even if no caller waits any more. It may request other stores, of any
+  ///     directory. A request for a store that cannot be made without its own throws `StoreDirectoryCycle`.
   public init(
     idleLimit: Duration = .seconds(60), countLimit: Int = .max, clock: any Clock<Duration> = ContinuousClock(),
     interceptors: InterceptorShutdown = .cancel, name: String? = nil, instrument: (any StoreInstrument)? = nil,
@@ -57,14 +53,13 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
       instrument: instrument.map { Instrument(instrument: $0, directory: name ?? "\(State.self)") }, make: make)
   }
 
-  /// The keys of all stores, including those that are being made or shut down.
+  /// All keys, including those of stores being made or shut down.
   public var keys: [Key] { get async { await table.keys } }
 
-  /// The statistics of all open stores, including stopped ones, but not of stores that are being made or shut down.
-  /// Reading them does not count as a use: it makes no store, and keeps none open.
+  /// The statistics of all open stores, including stopped ones. Makes no store, and keeps none open.
   ///
-  /// All trees are visited concurrently, so the figures of two stores are not of one moment. The call returns when the
-  /// last tree has answered: a blocked tree delays the result, but not the visits to other trees.
+  /// The trees are visited concurrently, so the figures are not of one moment. The call returns when the last tree has
+  /// answered: a blocked tree delays only the result.
   public func statistics(isolation: isolated (any Actor)? = #isolation) async -> [Key: StoreStatistics] {
     let stores = await table.openStores
     return await withTaskGroup { tasks in
@@ -73,9 +68,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     }
   }
 
-  /// Runs a body with the store of a key if it is open, and keeps it open meanwhile. Otherwise returns nil, and makes
-  /// no store. A store that is being made or shut down, or has stopped or ended, does not count as open; after
-  /// `shutdown`, no store does.
+  /// Runs a body with the store of a key if it is open, and keeps it open meanwhile; otherwise returns nil. A store
+  /// that is being made or shut down, or has stopped or ended, is not open; after `shutdown`, no store is.
   @discardableResult public func withStoreIfOpen<Result>(
     _ key: Key, isolation: isolated (any Actor)? = #isolation,
     _ body: (Root) async throws -> Result
@@ -84,8 +78,7 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
     return try await use(store, of: key, body)
   }
 
-  /// Runs a body with the store of a key, and keeps it open meanwhile. The body can use values of the caller that are
-  /// not `Sendable`, such as a response's writer.
+  /// Runs a body with the store of a key, and keeps it open meanwhile. The body can use values that are not `Sendable`.
   ///
   /// - Throws: The errors of making the store and of the body; `StoreError.terminated` after `shutdown`;
   ///   `CancellationError` if the task is cancelled before there is a store; `StoreDirectoryCycle` if a maker requests
@@ -115,9 +108,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   ///
   ///     for await room in try await rooms.states(of: 17) { try await writer.write(room.text) }
   ///
-  /// The store stays open while the sequence is iterated or held, up to the sequence's end (`HeldStates`). This call
-  /// subscribes (G5), and throws an error of the store's maker before anything is delivered: a server can answer 404
-  /// for a key that does not exist.
+  /// The store stays open up to the sequence's end (`HeldStates`). This call subscribes (G5), and throws the maker's
+  /// error before anything is delivered: a server can answer 404 for an unknown key.
   ///
   /// - Parameters:
   ///   - key: The store's key.
@@ -169,7 +161,6 @@ extension StoreDirectory {
       enum Phase {
         case opening(Task<Void, Never>, StoreCreation)
         case open(Root)
-        /// The task shuts it down.
         case closing(Root, Task<Void, Never>)
       }
 
@@ -177,27 +168,24 @@ extension StoreDirectory {
       var useCount = 0
       /// Changes with each use, to distinguish idle periods.
       var generation: Int
-      /// Whether its tree is being asked if the store is needed.
       var isBeingExamined = false
       var waiters: [Int: Waiter] = [:]
     }
 
     private struct Waiter {
       let continuation: CheckedContinuation<Root, any Error>
-      /// The creation that the waiter is part of, if it is a maker.
       let maker: StoreCreation?
     }
 
-    /// The beginning of a store's idle period.
     private struct Idle {
       let key: Key
       let generation: Int
       let time: Duration
     }
 
-    /// A FIFO queue with amortized constant time.
+    /// In amortized constant time.
     private struct IdleQueue {
-      /// The first elements, in reverse order.
+      /// In reverse order.
       private var front: [Idle] = []
       private var back: [Idle] = []
 
@@ -230,11 +218,9 @@ extension StoreDirectory {
     private var entries: [Key: Entry] = [:]
     private var idle = IdleQueue()
     private var sweeper: Task<Void, Never>?
-    /// The number of stores that are not being shut down, and of these, those being examined as surplus.
     private var keptCount = 0
     private var leavingCount = 0
     private var hasEnded = false
-    /// Whether the directory has been released.
     private var isAbandoned = false
     private var nextWaiter = 0
     private var generation = 0
@@ -286,12 +272,11 @@ extension StoreDirectory {
       }
     }
 
-    /// Waits for the end of a store. If the caller is part of an effect, `RootStore.shutdown` limits the wait.
+    /// If the caller is part of an effect, `RootStore.shutdown` limits the wait.
     private func untilClosed(_ key: Key) async {
       if case .opening(let task, _) = entries[key]?.phase { await task.value }
       guard case .closing(let store, let task) = entries[key]?.phase else { return }
-      // In an unstructured task, which the caller's cancellation does not reach: it would cut short effects that
-      // another call lets finish.
+      // Unstructured: the caller's cancellation would cut short effects that another call lets finish.
       await Task { [interceptors] in await store.shutdown(interceptors: interceptors) }.value
       if await store.statistics.runningTasks == 0 { await task.value }
     }
@@ -347,7 +332,6 @@ extension StoreDirectory {
     }
 
     func release(_ store: Root, of key: Key) {
-      // The store may have been replaced meanwhile.
       guard var entry = entries[key], case .open(let current) = entry.phase, current === store else { return }
       entry.useCount -= 1
       entries[key] = entry
@@ -365,7 +349,7 @@ extension StoreDirectory {
       let maker = StoreCreation(of: key)
       // The new creation waits for none yet, so this closes no cycle.
       for waiter in waiters.values { _ = waiter.maker?.wait(for: maker) }
-      // Detached, so that no store is made under the task-local values of the first caller.
+      // Detached, so that no store is made under the first caller's task-local values.
       instrument?.tell(.opening, of: key)
       let start = time.now
       let task = Task.detached { [make] in
@@ -438,7 +422,6 @@ extension StoreDirectory {
 
     // MARK: Letting go
 
-    /// Called when the directory has been released, so no call can follow.
     func abandon() {
       isAbandoned = true
       idle = IdleQueue()
@@ -457,24 +440,23 @@ extension StoreDirectory {
       letGoOfTooMany()
     }
 
-    /// - Parameter pause: The time by which the examination is delayed beyond the idle limit.
+    /// - Parameter pause: Delays the examination beyond the idle limit.
     private func appendIdle(_ key: Key, pause: Duration = .zero) {
       guard let entry = entries[key] else { return }
       idle.append(Idle(key: key, generation: entry.generation, time: time.now + pause))
-      // Most entries may be obsolete, because each end of a use adds one.
+      // Most may be obsolete: each end of a use adds one.
       if idle.count > 2 * entries.count + 64 {
         idle.removeAll { isIdle($0) == nil }
       }
       if sweeper == nil {
-        // The task does not retain the table while it sleeps, and is cancelled with it.
+        // The sleeping task does not retain the table, and is cancelled with it.
         sweeper = Task.detached { [weak self, time] in
           while let rest = await self?.sweep(), await time.sleep(for: rest) {}
         }
       }
     }
 
-    /// Evicts the stores whose idle time is over, each in its own task, because a blocked tree must not delay other
-    /// evictions.
+    /// Each store is evicted in its own task: a blocked tree delays no others.
     ///
     /// - Returns: The time until the next store is due; nil if there is none.
     private func sweep() -> Duration? {
@@ -489,7 +471,7 @@ extension StoreDirectory {
     }
 
     private func letGoOfTooMany() {
-      // At most two for each call, which adds at most one: examining many stores that are needed would take long.
+      // At most two per call, which adds at most one: examining many stores would take long.
       var left = 2
       while left > 0, keptCount - leavingCount > countLimit, let first = idle.popFirst() {
         guard isIdle(first) != nil else { continue }
@@ -514,17 +496,15 @@ extension StoreDirectory {
     private func letGo(_ candidate: Idle) async {
       let key = candidate.key
       guard let store = isIdle(candidate), let entry = entries[key] else { return }
-      // One visitor of a blocked tree is enough.
       if entry.isBeingExamined { return lookAgain(at: key) }
       entries[key]?.isBeingExamined = true
       let isNeeded = await store.statistics.isNeeded
       if case .open(let current) = entries[key]?.phase, current === store { entries[key]?.isBeingExamined = false }
-      // It may be in use again by now.
       guard isIdle(candidate) != nil else { return }
       if isNeeded, store.takesActions { lookAgain(at: key) } else { close(store, of: key) }
     }
 
-    /// Examines the store again later, but not at once, however short the limit is.
+    /// Later, but not at once, however short the limit is.
     private func lookAgain(at key: Key) {
       appendIdle(key, pause: idleLimit < .milliseconds(100) ? .milliseconds(100) - idleLimit : .zero)
     }
@@ -533,8 +513,7 @@ extension StoreDirectory {
 
 /// Keeps a directory's store open while the handle is held.
 public final class StoreHandle<State: Sendable, Action: Sendable>: Sendable {
-  /// The store. After the handle is released, the directory may shut the store down, even if the store itself is still
-  /// held.
+  /// The store. Once the handle is released, the directory may shut it down, even if the store itself is still held.
   public let store: RootStore<State, Action>
   private let release: @Sendable (RootStore<State, Action>) -> Void
 

@@ -1,8 +1,7 @@
 public import Observation
 public import Puredux
 
-/// A store's state on the main actor, observable by SwiftUI views and others. It is the counterpart of SwiftRex's
-/// observable view model.
+/// A store's state on the main actor, observable by SwiftUI views and others.
 ///
 ///     @MainActor func show(_ store: Store<Cart, CartAction>) async throws {
 ///       let cart = try await ObservableStore(store)
@@ -15,18 +14,18 @@ public import Puredux
 ///
 /// - This holds for stored `Equatable` properties of a structure, for values read through them (`cart.items.count` and
 ///   `cart.items[2]` observe `items`), and for `state` itself if it is `Equatable`.
-/// - Everything else counts as changed by every new state: properties of other types, and computed values, which may
-///   not exist in another state. Computed are an element (`list[2]`) and a property with a getter or an observer.
+/// - Everything else counts as changed by every new state: properties of other types, and computed values. These
+///   include an element (`list[2]`) and a property with a getter or an observer.
 /// - Nothing is computed unless it is read. Use a projection for an expensive value, or for one to be observed on its
 ///   own.
 ///
-/// Cost: a new state takes time only for each stored property that was read since it last changed.
+/// Cost: a new state takes time only for each stored property read since it last changed.
 ///
 /// While the main actor is busy, superseded states are skipped. The object does not keep the store alive, and stays at
 /// the last state when the store ends.
 @MainActor @dynamicMemberLookup
 public final class ObservableStore<State: Sendable, Action: Sendable>: Observable, ActionHandler {
-  /// An observed property. Its values are compared only if it is stored: a computed one could trap.
+  /// Its values are compared only if it is stored: a computed one could trap.
   private struct Property {
     let isSame: (State, State) -> Bool
     let willSet: (ObservableStore, ObservationRegistrar) -> Void
@@ -35,17 +34,16 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
 
   private nonisolated let store: Store<State, Action>
   private nonisolated let registrar = ObservationRegistrar()
-  /// For reads of a property while its change is announced: they get the old value, and are notified of the new one.
+  /// For reads while a change is announced: they get the old value, and are notified of the new one.
   private nonisolated let earlyRegistrar = ObservationRegistrar()
   private let connection = Subscription.Holder()
   private var current: State
-  /// The next state while it is announced, and the properties that were read too early meanwhile.
   private var announced: State?
   private var early: [PartialKeyPath<ObservableStore>: Property] = [:]
   /// The properties read since they were last announced: stored ones, whose number the type limits, the state itself,
   /// and `computed`.
   private var observed: [PartialKeyPath<ObservableStore>: Property] = [:]
-  /// Represents everything that is not stored in the state: its readers are notified of every state.
+  /// Everything that is not stored in the state: its readers are notified of every state.
   private var computed: Void { () }
 
   /// Follows a store, and shows an initial state until the store's own arrives.
@@ -112,7 +110,6 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
 
   private func update(_ state: State) {
     let changed = observed.filter { !$0.value.isSame(current, state) }
-    // A reader that is still interested reads the property again, when it is announced or later.
     for path in changed.keys { observed[path] = nil }
     announced = state
     for property in changed.values { property.willSet(self, registrar) }
@@ -128,7 +125,7 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
   }
 }
 
-/// Whether two values are equal; false if their type is not `Equatable`.
+/// False if their type is not `Equatable`.
 private func areEqual<Value>(_ lhs: Value, _ rhs: Value) -> Bool {
   func areEqual<Known: Equatable>(_ lhs: Known) -> Bool { lhs == rhs as? Known }
   guard let lhs = lhs as? any Equatable else { return false }

@@ -1,7 +1,6 @@
 public import Puredux
 
-/// An object on the main actor that shows a state as *props*, a value made for it: a view controller, a window, a
-/// terminal. Adopted from PureduxUIKit.
+/// An object on the main actor that shows a state as *props*, a value made for it, such as a view controller.
 ///
 ///     final class CartScreen: Presentable {
 ///       struct Props: Sendable {
@@ -35,13 +34,13 @@ extension Presentable {
   /// after this object is released. The store never waits for it.
   ///
   /// - Parameters:
-  ///   - store: The presenter keeps a root or child store alive, so a child store can be made for one screen. A proxy
-  ///     (`store()`, a scope) keeps no store alive.
+  ///   - store: The presenter keeps a root or child store alive, so a child store can be made for one screen; a proxy
+  ///     keeps none alive.
   ///   - props: Makes the props from a state. Its second argument is a proxy of the store, for dispatching.
   ///   - presentationQueue: The executor that makes the props: by default not the main actor.
-  ///   - bufferingPolicy: The states that are kept while props are being made and set. `.bufferingNewest(1)` skips
-  ///     superseded states.
-  ///   - equating: Omits a state that equals the previous one: no props are made from it.
+  ///   - bufferingPolicy: The states kept while props are being made and set. `.bufferingNewest(1)` skips superseded
+  ///     states.
+  ///   - equating: Omits a state that equals the previous one.
   public func with<State, Action>(
     store: some StoreType<State, Action>, props: @escaping @Sendable (State, Store<State, Action>) -> Props,
     presentationQueue: StoreExecutor = .own,
@@ -68,7 +67,7 @@ extension Presentable {
   }
 }
 
-/// Connects a presentable to a store, from `subscribeToStore()` until it is released. It keeps a root or child store
+/// Connects a presentable to a store, from `subscribeToStore()` until its own release. Keeps a root or child store
 /// alive.
 @MainActor public final class Presenter {
   private let store: any Sendable

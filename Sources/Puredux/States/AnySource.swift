@@ -1,18 +1,15 @@
-/// A source, independent of the type of its states.
-///
-/// Walks from source to source are loops here: each step is a method that returns the next source.
+/// Independent of the type of the states. Walks from source to source are loops: each step returns the next source.
 @usableFromInline class AnySource {
-  /// The edge to the upstream source; nil for a root store's source.
+  /// Nil for a root store's source.
   @usableFromInline final let edge: AnyEdge?
-  /// The state storage of the source's store; nil for a view of a store.
+  /// Nil for a view of a store.
   @usableFromInline final let own: AnyStateStorage?
-  /// The number of stores, parts, scopes and projections above: at most `greatestLevel`, or one more for a source that
-  /// is too deep. A child of a part counts as one level with it.
+  /// The number of stores, parts, scopes and projections above: at most `greatestLevel`, or one more if it is too deep.
+  /// A child of a part counts as one level with it.
   @usableFromInline final let level: Int
-  /// The followers, and the sources made by selectors. Created on first use.
   @usableFromInline final let channel = Lazy<AnyChannel>()
-  /// Whether there may be followers; every commit checks this of the root store's source. True once the root store is
-  /// followed, or has a scope by a key path or selector, or a part by a key path.
+  /// Checked of the root's source by every commit. True once the root store is followed, or has a scope by a key path
+  /// or selector, or a part by a key path.
   @inlinable final var hasChannel: Bool { channel.exists }
 
   @inlinable init(edge: AnyEdge?, own: AnyStateStorage?, level: Int) {
@@ -21,25 +18,22 @@
     self.level = level
   }
 
-  /// See `AnyStateStorage.known(of:)`.
-  ///
   /// SAFETY: the caller knows that its states are of this type.
   @unsafe @inlinable @inline(__always) final func known<State: Sendable>(of type: State.Type) -> Source<State> {
     unsafe unsafeDowncast(self, to: Source<State>.self)
   }
 
-  /// The greatest level. States are computed, published and released recursively. The smallest stack that a tree runs
-  /// on, of 512 KB, has room for 120 levels in a debug build.
+  /// States are computed, published and released recursively: the smallest stack of a tree, of 512 KB, has room for 120
+  /// levels in a debug build.
   @inlinable static var greatestLevel: Int { 100 }
 
   @usableFromInline func makeChannel() -> AnyChannel { AnyChannel() }
 
-  /// The channel, created on first use. May be read from any thread.
+  /// May be read from any thread.
   @usableFromInline final var anyChannel: AnyChannel { channel(orMake: makeChannel) }
 
   func detached() {}
 
-  /// Takes a subscription's place in the order: its first element is the current state (G5).
   func activate(_ cursor: Int) {}
 
   var hasFollowers: Bool { false }
@@ -71,7 +65,7 @@
     while let source = below.popLast() { source.vanishHere(&below) }
   }
 
-  /// Attaches this source, so that it receives every commit. Its new follower is shown the current state next.
+  /// Makes this source receive every commit. Its new follower is shown the current state next.
   final func attach() {
     var edge = edge
     while let next = edge {
@@ -87,7 +81,6 @@
     while let source = next { next = source.detachHere() }
   }
 
-  /// Registers a selector's memory, to be cleared when its store ends.
   @usableFromInline final func makeKnown(_ memory: SelectorCache.Memory) {
     if memory.isKnown { return }
     memory.isKnown = true

@@ -1,10 +1,8 @@
 /// The unread states of one source, and the cursors of its subscribers.
 ///
-/// A state is stored once, however many subscribers have to read it. It is not stored if all of them keep up: a
-/// publication then goes straight to the waiting consumers. Unneeded states become garbage, which is released outside
-/// the lock.
-///
-/// Compiled once, except for the functions that publish or take a state.
+/// A state is stored once, however many subscribers have to read it, and not at all if they wait for it. Unneeded
+/// states become garbage, released outside the lock. Compiled once, except for the functions that publish or take a
+/// state.
 @usableFromInline struct Backlog: @unchecked Sendable {
   // SAFETY: it stores only states of the source, which are `Sendable`.
   @usableFromInline var cursors = Cursors()
@@ -35,7 +33,7 @@
     return id
   }
 
-  /// Returns the consumer to hand the first state to, if one is waiting.
+  /// Returns the waiting consumer to hand the first state to.
   mutating func activate<State>(_ id: Int, first: State?) -> AnyWaiter? {
     let activation = cursors.activate(id, hasFirst: first != nil)
     forgetIfEmpty()
@@ -50,15 +48,15 @@
 
   // MARK: Publishing
 
-  /// Fills `woken`, empty at the call, with the consumers to hand the state to. Returns the state that it replaces, if
-  /// that is unneeded.
+  /// Fills `woken`, empty at the call, with the consumers to hand the state to. Returns the unneeded state that it
+  /// replaces.
   @inlinable mutating func publish<State>(
     _ state: State, waking woken: inout ContiguousArray<Cursors.Parked>, garbage: inout Garbage
   ) -> State? {
     let isKept = cursors.publish(waking: &woken)
     if !cursors.withRoom.isEmpty { keepForOldest(state) }
     guard isKept else { return nil }
-    // The fast path with stalled subscribers that buffer the newest states.
+    // Fast path: stalled subscribers that buffer the newest states.
     if cursors.drops == 1, cursors.dropsOwn.isEmpty, !kept.isEmpty {
       cursors.dropped()
       return kept.replaceFirst(appending: state)
@@ -98,8 +96,7 @@
     }
   }
 
-  /// Like `take`. For an unbounded cursor, also moves up to `limit` of the following states to the consumer, which
-  /// reads them without the backlog.
+  /// Also moves up to `limit` further states of an unbounded cursor to the consumer.
   @inlinable mutating func takeAhead<State>(
     _ id: Int, limit: Int, into ahead: inout StatesAhead, garbage: inout Garbage
   ) -> Taken<State> {
@@ -112,7 +109,6 @@
     return taken
   }
 
-  /// Like `take`, but makes the consumer wait if there is nothing to read.
   @inlinable mutating func takeOrWait<State>(_ id: Int, _ waiter: AnyWaiter, garbage: inout Garbage) -> Taken<State> {
     let taken: Taken<State> = take(id, garbage: &garbage)
     if case .nothing = taken { cursors.wait(waiter, at: id) }
@@ -191,7 +187,7 @@ extension Backlog {
 }
 
 extension Backlog {
-  /// The states of single cursors. Most have at most one, the state of their activation.
+  /// Most cursors have only that of their activation.
   @usableFromInline struct OwnStates {
     private var firsts: ContiguousArray<AnyObject?> = []
     private var others: [Int: Queue<AnyObject>] = [:]

@@ -1,11 +1,9 @@
 import Synchronization
 
-/// The followers of a source: its subscribers, in a locked backlog, and the attached sources, which only the source
-/// itself accesses. It carries out the backlog's decisions outside the lock.
-///
-/// This part is independent of the type of the states, and compiled once.
+/// A source's subscribers, in a locked backlog, and the attached sources, which only the source accesses. Compiled
+/// once.
 @usableFromInline class AnyChannel: @unchecked Sendable {
-  /// Storage that a publisher reuses, so that publishing does not allocate.
+  /// Reused, so that publishing does not allocate.
   @usableFromInline struct Scratch {
     @usableFromInline var woken: ContiguousArray<Cursors.Parked> = []
     @usableFromInline var garbage = Backlog.Garbage()
@@ -15,14 +13,14 @@ import Synchronization
 
   /// In a store's source: the memories of selectors on it and on its views.
   @usableFromInline final var memories: [SelectorCache.Memory.Weak] = []
-  /// In a root store's source: the turn opened last in the current commit.
+  /// In a root's source: the turn opened last in the current commit.
   final var turns: PartTurn?
 
-  /// Whether there are activated subscribers. Only the source uses it; an atomic has no run-time access check.
+  /// Whether there are activated subscribers. An atomic has no run-time access check.
   @usableFromInline final let subscribed = Atomic(false)
 
-  // The source's own variables have no run-time checks for overlapping accesses, as these cost more than the work of
-  // most sources.
+  // The source's own variables have no run-time checks for overlapping accesses, which cost more than most sources'
+  // work.
   //
   // SAFETY: they are accessed through the source only, in one of two ways. One is on its tree's executor, where the
   // reentrancy guard admits one caller at a time (`Tree.enter`). The other is the release of a store with nothing in
@@ -51,8 +49,8 @@ import Synchronization
   final func beginPause(
     of effect: RunningEffect, for cause: RunningEffect.Pause.Cause, at cursor: Int, as consumer: AnyWaiter
   ) -> RunningEffect.Pause {
-    // The closure must not capture the cursor's holder, as its caller would then release it. The holder gives the
-    // cursor up under the lock, after the end of the pause, so the cursor exists while the pause lasts.
+    // The closure must not capture the cursor's holder, which its caller would then release. The holder gives up the
+    // cursor after the end of the pause, so the cursor exists while the pause lasts.
     let pause = RunningEffect.Pause(for: cause) { [self] pause in
       backlog.withLock { !pause.hasEnded && $0.cursors.isAwaited(cursor, by: consumer) }
     }
@@ -86,7 +84,7 @@ import Synchronization
     }
   }
 
-  /// Changes the backlog, then drops unneeded states in small steps outside the lock.
+  /// Drops unneeded states in small steps outside the lock.
   final func update<Result>(_ body: (inout Backlog, inout Backlog.Garbage) -> Result) -> Result {
     var garbage = Backlog.Garbage()
     let (result, isToTrim) = backlog.withLock { backlog in
@@ -113,7 +111,7 @@ import Synchronization
 ///
 /// SAFETY: its backlog holds only states of that type, and its waiters wait for them.
 @usableFromInline final class Channel<State: Sendable>: AnyChannel, @unchecked Sendable {
-  /// The attached sources, which have subscribers or attachments of their own.
+  /// Sources with subscribers or attachments of their own.
   ///
   /// SAFETY: see the variables above.
   @usableFromInline @exclusivity(unchecked) var attachments: ContiguousArray<Edge<State>.Attachment> = []
@@ -130,12 +128,10 @@ import Synchronization
     unsafe handOver(state, scratch: &scratch)
   }
 
-  /// First half of a publication: adds the state to the backlog.
   @inlinable func enter(_ state: State, scratch: inout Scratch) {
     backlog.releasingOutside { $0.publish(state, waking: &scratch.woken, garbage: &scratch.garbage) }
   }
 
-  /// Second half of a publication: resumes the waiting consumers.
   @inlinable func handOver(_ state: State, scratch: inout Scratch) {
     if !scratch.woken.isEmpty {
       for delivery in scratch.woken { unsafe Waiter<State?>(delivery.waiter).resume(returning: state) }

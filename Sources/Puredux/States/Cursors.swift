@@ -1,8 +1,7 @@
-/// The positions of a source's subscribers among its states: a pure state machine under its channel's lock.
+/// The positions of a source's subscribers among its states, under the channel's lock. `Backlog` holds the states, and
+/// carries out the decisions.
 ///
-/// It knows positions only, so it is compiled once for all types of states. `Backlog` holds the states, and carries out
-/// the decisions made here. A publication's cost depends on the consumers that it wakes, never on stalled subscribers
-/// (G6).
+/// Compiled once. A publication's cost depends on the consumers that it wakes, never on stalled subscribers (G6).
 @usableFromInline struct Cursors: Sendable {
   @usableFromInline struct Parked: Sendable {
     @usableFromInline let cursor: Int
@@ -10,9 +9,8 @@
   }
 
   @usableFromInline enum Reading: Sendable {
-    /// The first of the cursor's own states.
     case own
-    /// The shared state at an offset. If `takesOut`, it is the first one, and no other cursor needs it.
+    /// If `takesOut`, the first shared state, which no other cursor needs.
     case kept(offset: Int, takesOut: Bool)
     case end
     case nothing
@@ -20,7 +18,6 @@
 
   private enum Phase: Sendable {
     case free
-    /// Subscribed, but not yet activated.
     case subscribing
     case live
     case ended
@@ -44,17 +41,16 @@
 
   private struct Cursor: Sendable {
     var phase = Phase.subscribing
-    /// Whether neither `activate` nor `refuse` has been called, even if the cursor has been closed.
+    /// True until `activate` or `refuse`, even if the cursor has been closed.
     var isActivationAwaited = true
     var isAbandoned = false
     var parkedAt = Slot()
     var withRoomAt = Slot()
-    /// Index among the cursors whose first state expires at the same position.
     var expiringAt = Slot()
-    /// The number of its own states: the unread state of its activation, and those of `.oldest`.
+    /// Unread states: that of its activation, and those of `.oldest`.
     var ownCount: Int32 = 0
     let buffering: Buffering
-    /// The position of the next state to read; for `.oldest`, the end of the backlog at its last delivery.
+    /// The next state to read; for `.oldest`, the end of the backlog at the last delivery.
     var position = 0
   }
 
@@ -69,11 +65,9 @@
 
   // MARK: Instructions to the backlog
 
-  /// The number of states to drop from the front.
   @usableFromInline private(set) var drops = 0
-  /// Cursors whose own first state is to be dropped.
   @usableFromInline private(set) var dropsOwn: ContiguousArray<Int> = []
-  /// Whether more is to be dropped than one step may drop. Call `trim()` until it is false.
+  /// Whether `trim()` has more to drop, in bounded steps.
   @usableFromInline private(set) var needsTrim = false
 
   @usableFromInline var count: Int { cursors.count }
@@ -81,7 +75,6 @@
   @usableFromInline private(set) var isFinished = false
   @usableFromInline private(set) var withRoom: ContiguousArray<Int> = []
 
-  /// The positions of the first shared state, and after the last.
   private var start = 0
   private var end = 0
   private var marks = SegmentedQueue<Mark>()
@@ -89,12 +82,11 @@
   private var cursors: ContiguousArray<Cursor> = []
   private var freeCursors: ContiguousArray<Int> = []
   private var parked: ContiguousArray<Parked> = []
-  /// Further consumers of a cursor, or all of them before its activation. Rarely used.
+  /// Further consumers of a cursor, or all before its activation. Rarely used.
   private var queues: [Int: Queue<AnyWaiter>] = [:]
   private var unboundedAtEnd = 0
   private var newest = NewestPlaces()
-  /// Newest cursors with an unread state of their activation, by the end of the backlog at which their limit excludes
-  /// it.
+  /// By the end of the backlog at which the state of their activation expires.
   private var expiring: [Int: ContiguousArray<Int>] = [:]
   private var expired: ContiguousArray<Int> = []
 
@@ -122,7 +114,6 @@
     case handedTo(AnyWaiter)
   }
 
-  /// Takes the cursor's place in the order: it starts with the current state, if any, and gets every later publication.
   mutating func activate(_ id: Int, hasFirst: Bool) -> Activation {
     cursors[id].isActivationAwaited = false
     guard cursors[id].phase == .subscribing else {
@@ -190,8 +181,7 @@
     return true
   }
 
-  /// Whether the new state replaces the first, and all marks stay blank, as with stalled cursors that buffer the newest
-  /// states.
+  /// Whether the new state replaces the first, and all marks stay blank: all stalled cursors buffer the newest states.
   private var movesOn: Bool {
     markedCount == 0 && newest.sliding.largest == marks.count && expiring.isEmpty && expired.isEmpty
   }
@@ -204,8 +194,7 @@
     return group
   }
 
-  /// The next oldest cursor with room that was not handed the state just published, which it now owns. Nil after the
-  /// last.
+  /// The next oldest cursor with room that was not handed the new state, which it now owns. Nil after the last.
   ///
   /// - Parameter index: Zero at the first call.
   @usableFromInline mutating func nextToKeep(_ index: inout Int) -> Int? {
@@ -317,14 +306,14 @@
     return .kept(offset: position - start, takesOut: takesOut)
   }
 
-  /// A run of states that a consumer takes at once. No other cursor needs the first `takesOut` of them.
+  /// No other cursor needs the first `takesOut` states.
   @usableFromInline struct Run: Sendable {
     @usableFromInline let offset: Int
     @usableFromInline let count: Int
     @usableFromInline let takesOut: Int
   }
 
-  /// For an unbounded cursor, after a read: takes up to `limit` of the following states.
+  /// Takes up to `limit` states that follow those read.
   @usableFromInline mutating func readAhead(_ id: Int, limit: Int) -> Run? {
     guard case .unbounded = cursors[id].buffering, cursors[id].phase == .live else { return nil }
     let position = cursors[id].position
@@ -332,7 +321,7 @@
     // A shorter run does not repay its storage.
     guard count >= 4 else { return nil }
     let offset = position - start
-    // Holders are counted at their next state only.
+    // Holders are counted only at their next state.
     addHolders(-1, at: position)
     var takesOut = 0
     while takesOut < count, position + takesOut == start, isFirstNeededNoMore {
@@ -427,7 +416,6 @@
 
   // MARK: Closing
 
-  /// Closes a cursor, and drops its own states. Returns the consumers to end.
   mutating func cancel(_ id: Int) -> ContiguousArray<AnyWaiter> {
     var waiters = ContiguousArray<AnyWaiter>()
     if let index = cursors[id].parkedAt.take() {
@@ -510,10 +498,10 @@
     needsTrim = left == 0
   }
 
-  /// Inlined, as each call would otherwise copy the whole value.
+  /// Inlined: a call would copy the whole value.
   @inline(__always) private var isFirstNeededNoMore: Bool {
     guard start < end else { return false }
-    // First, as it is usually the reason to keep the state.
+    // The usual reason to keep the state.
     if newest.sliding.largest >= end - start { return false }
     guard let first = marks[0], first.holders == 0 else { return false }
     return newest.behind == 0 || newest.largestLimit(atFirst: first.group) < end - start
@@ -527,7 +515,7 @@
     start += 1
   }
 
-  /// The first state of a newest cursor can be read until `limit` states have followed it.
+  /// The first state of a newest cursor can be read until `limit` states have followed.
   private mutating func willExpire(_ id: Int, limit: Int32) {
     let end = cursors[id].position + Int(limit)
     cursors[id].expiringAt = Slot(expiring[end]?.count ?? 0)

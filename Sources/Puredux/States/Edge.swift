@@ -1,23 +1,21 @@
-/// Connects a source to its upstream source: upwards always, and downwards while the source has subscribers, its own or
-/// those of sources below.
+/// Connects a source to its upstream source: upwards always, downwards while it or a source below has subscribers.
 @usableFromInline class AnyEdge {
   @usableFromInline final let source: AnySource
 
   @usableFromInline init(to source: AnySource) { self.source = source }
 
-  /// Returns the upstream source, to be attached next; nil if this edge was attached already.
+  /// Returns the upstream source, to be attached next; nil if already attached.
   func attach(_ follower: AnySource) -> AnySource? { nil }
   /// Returns the upstream source, which may have no subscribers left.
   func detach() -> AnySource? { nil }
-  /// Called before a follower of the source below, at any depth, is shown the current state as its first.
+  /// Called before a new follower below, at any depth, is shown the current state.
   func willShowState() {}
 }
 
 @usableFromInline class Edge<Input: Sendable>: AnyEdge {
-  /// Computes the state of the source below from an upstream state, and publishes it.
   @usableFromInline typealias Receive = (borrowing Input) -> Void
 
-  /// An attached source below. Its closure is a constant, which is called in place, unlike the value of a variable.
+  /// The closure is a constant, and so called in place.
   @usableFromInline final class Attachment {
     let follower: AnySource
     @usableFromInline let receive: Receive
@@ -30,7 +28,6 @@
   }
 
   @usableFromInline final let upstream: Source<Input>
-  /// Makes the `receive` of a source below that is about to be attached.
   private let connect: (AnySource) -> Receive?
   private var attachment: Attachment?
 
@@ -72,8 +69,7 @@
   }
 }
 
-/// Passes every state of a source to a closure, in commit order, on the tree's executor. The closure decides on effects
-/// of the state. A follower cannot itself be followed.
+/// Passes a source's states to a closure, on the tree's executor. Cannot itself be followed.
 @usableFromInline final class Follower<State: Sendable>: AnySource {
   private var follow: StateFollowing<State>?
   private let ended: () -> Void
@@ -88,7 +84,6 @@
       }, own: nil, level: upstream.level)
   }
 
-  /// Takes its place in the order: the first state is the current one.
   @usableFromInline func begin() {
     attach()
     guard let upstream = edge?.source as? Source<State> else { return }
@@ -106,7 +101,7 @@
 
 @usableFromInline struct StateFollowing<State> {
   @usableFromInline let tell: (State) -> Void
-  /// Called when there is no state, as an optional scope is nil.
+  /// Called when an optional scope becomes nil.
   @usableFromInline let vanish: () -> Void
 
   @inlinable init(tell: @escaping (State) -> Void, vanish: @escaping () -> Void) {

@@ -1,14 +1,14 @@
-/// Decides which commits a store publishes: the argument `emits:` of a store. Adopted from SwiftRex.
+/// Decides which commits a store publishes: the argument `emits:` of a store.
 ///
-/// A commit that is left out wakes no subscriber of the store, its proxies or its scopes, whatever they subscribed to
-/// (G4). The state, child stores, the interceptor and the history still see it. Child stores publish by their own
-/// rules, from every commit of their parents.
+/// A commit that is left out wakes no subscriber of the store, its proxies or its scopes (G4). The state, child stores,
+/// the interceptor and the history still see it. Child stores publish by their own rules, from every commit of their
+/// parents.
 ///
 ///     let store = RootStore(initialState: Board(), emits: .whenDifferent { $0.version }, reducer: reduce)
 ///
 /// The rule is evaluated once per commit, only while there are subscribers. `.whenDifferent { }` stores the compared
-/// value between commits. `.whenDifferent` and `.when` store the state before the commit, so each change of a
-/// collection in it copies that collection.
+/// value between commits. `.whenDifferent` and `.when` store the state, so each change of a collection in it copies
+/// that collection.
 public struct Emission<State: Sendable>: Sendable {
   @usableFromInline let unchanged: Equating<State>?
 

@@ -1,7 +1,5 @@
-/// Decides whether two states are equal, so that a sequence can leave out states that tell its consumer nothing new.
-///
-/// It is a witness for `Equatable` that each subscriber chooses: two screens of the same state may show different parts
-/// of it.
+/// Decides whether two states are equal, so that a sequence can leave out repeated states. Each subscriber chooses its
+/// own.
 ///
 ///     for await state in store.states(removeStateDuplicates: .equal { $0.title } && .equal { $0.subtitle }) { … }
 ///

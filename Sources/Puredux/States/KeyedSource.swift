@@ -1,16 +1,13 @@
-/// The source of a collection, from which the sources of single keys take their states.
-///
-/// It is attached once, however many keys are followed, and passes a commit's writes on to the followers of the written
-/// keys. It stores nothing of the collection.
+/// Passes a commit's writes of a collection on to the followers of the written keys. Attached once, it stores nothing
+/// of the collection.
 @usableFromInline final class KeyedSource<Key: Hashable & Sendable, Value: Sendable>: Source<Keyed<Key, Value>> {
   @usableFromInline typealias Collection = Keyed<Key, Value>
 
   @usableFromInline var followers: [Key: ContiguousArray<Edge<Collection>.Attachment>] = [:]
-  /// The writes passed on so far; nil if there was no collection.
+  /// The writes passed on so far; nil without a collection.
   @usableFromInline var passed: KeyedWrites<Key>.Mark?
-  /// Keys with a follower that was shown a later value than the one passed on, as it subscribed after a commit that was
-  /// left out above. The next commit passes them on, even unwritten. Otherwise, if it restored the earlier collection,
-  /// the follower would keep an obsolete value.
+  /// Keys with a follower that was shown a later value than the one passed on, because a commit was left out above. The
+  /// next commit passes them on, even unwritten: it may have restored the earlier collection.
   @usableFromInline var due: Set<Key> = []
 
   @inlinable init(of upstream: Source<Collection>) {
@@ -31,7 +28,7 @@
     let written = passed.flatMap { collection.writes.keys(since: $0) }
     passed = mark
     guard let written else {
-      // The written keys are unknown, so all followed keys are passed on.
+      // The written keys are unknown.
       for attachments in followers.values { Self.pass(collection, to: attachments) }
       return
     }
@@ -48,9 +45,8 @@
   }
 
   func willShow(_ key: Key) {
-    // Without followers this source is about to be attached, and takes the collection as it is.
+    // Without followers, it is about to be attached, and takes the collection as it is.
     guard let passed, !followers.isEmpty else { return }
-    // If the collection is absent, the follower is shown nothing now.
     var isDue = true
     withState { collection in
       isDue = collection.writes.mark != passed && collection.writes.keys(since: passed)?.contains(key) != false
@@ -131,7 +127,6 @@ extension Source {
 }
 
 extension Confined {
-  /// The source of a key's value, shared by all users. It publishes with the commits that write the key.
   @inlinable func value<Key: Hashable & Sendable, Element: Sendable>(
     at key: Key
   ) -> Confined<Source<Element?>> where Value == Source<Keyed<Key, Element>> {
@@ -140,7 +135,6 @@ extension Confined {
     }
     return all.channelOfSource.selectors { SelectorCache() }.source(of: SelectorIdentity(key: key)) {
       all.map { all in
-        // No other source has that identity.
         guard let all = all as? KeyedSource<Key, Element> else { return .scope(of: all) { .some($0[key]) } }
         return .value(at: key, of: all)
       }

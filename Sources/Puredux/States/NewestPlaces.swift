@@ -10,7 +10,7 @@ extension Cursors.NewestPlaces {
       }
     }
 
-    /// In ascending order of the limits, which are few.
+    /// In ascending order of the few limits.
     @usableFromInline var counts: ContiguousArray<Count> = []
     @usableFromInline var total = 0
 
@@ -40,10 +40,10 @@ extension Cursors.NewestPlaces {
       if place == counts.count - 1 { counts.removeLast() } else { counts.remove(at: place) }
     }
 
-    /// Adds all counts of another, and empties it, keeping its storage.
+    /// Keeps the other's storage.
     @inlinable mutating func takeAll(of other: inout LimitCounts) {
       if counts.count < other.counts.count { swap(&self, &other) }
-      // Single insertions, unless shifting the elements would cost more than a merge.
+      // Single insertions, unless they cost more than a merge.
       if other.counts.count <= 8 {
         for count in other.counts { add(count.number, of: count.limit) }
       } else {
@@ -86,19 +86,16 @@ extension Cursors.NewestPlaces {
 }
 
 extension Cursors {
-  /// The newest cursors. One with unread states stands before a state of the backlog, or is *sliding*. The former are
-  /// counted in a *group* that the state's mark names. A sliding cursor's next state has been dropped, so it continues
-  /// with the oldest state within its limit.
+  /// The newest cursors. One with unread states is before a state, counted in the *group* that the state's mark names,
+  /// or it is *sliding*. A sliding cursor's next state was dropped, so it continues with the oldest state within its
+  /// limit.
   ///
-  /// Each cursor can read a suffix of the states: from its position, or from its limit before the end. So whether the
-  /// first state is needed depends only on the cursors before it and on the largest sliding limit. A state without
-  /// cursors costs nothing, and a publication does not touch stalled cursors.
+  /// Each cursor can read a suffix of the states, so the first is needed only by the cursors before it and by the
+  /// largest sliding limit. A state without cursors costs nothing, and a publication does not touch stalled cursors.
   @usableFromInline struct NewestPlaces: Sendable {
     @usableFromInline var groups: ContiguousArray<LimitCounts> = []
-    /// Empty groups, whose storage is reused.
     @usableFromInline var freeGroups: ContiguousArray<Int32> = []
     @usableFromInline var sliding = LimitCounts()
-    /// The cursors that have read everything, and the number of the others.
     @usableFromInline var atEnd = LimitCounts()
     @usableFromInline var behind = 0
 
@@ -147,14 +144,12 @@ extension Cursors {
       sliding.removeOne(of: limit)
     }
 
-    /// Makes a group slide, as its state is dropped. Inlined into a loop, it would make the groups unique before the
-    /// first iteration.
+    /// Inlined into a loop, it would make the groups unique before the first iteration.
     @inline(never) @inlinable mutating func slide(_ group: Int32) {
       sliding.takeAll(of: &groups[Int(group) - 1])
       freeGroups.append(group)
     }
 
-    /// The largest number of states that a sliding cursor, or a cursor before the first state, can still read.
     @inline(__always) @inlinable func largestLimit(atFirst group: Int32) -> Int {
       group == 0 ? sliding.largest : max(sliding.largest, groups[Int(group) - 1].largest)
     }

@@ -1,10 +1,7 @@
 import Synchronization
 
-/// A source of states: of a root or child store, a scope, a selector, a rule of emission or a duplicate filter. It is
-/// confined to its tree's executor.
-///
-/// Its kinds differ by closures, as the compiler specializes a closure for the user's types where it is made, but not
-/// an overridden method.
+/// A source of states: of a store, scope, selector, emission rule or duplicate filter. Its kinds differ by closures,
+/// which the compiler specializes where they are made, unlike overridden methods.
 @usableFromInline class Source<State: Sendable>: AnySource {
   @usableFromInline final let access: (_ body: (State) -> Void) -> Void
   @inlinable init(
@@ -24,7 +21,7 @@ import Synchronization
 
   // MARK: Reading
 
-  /// Passes the state to a closure in place, without a copy. Does not call the closure if there is no state.
+  /// Does not call the closure without a state.
   @inlinable final func withState(_ body: (State) -> Void) { access(body) }
 
   // MARK: Publishing
@@ -37,8 +34,7 @@ import Synchronization
     withChannel { channel in
       if channel.hasSubscribers { channel.publish(state) }
       if unsafe channel.attachments.isEmpty { return }
-      // Moved out and back, without reference counting. The reentrancy guard excludes attaching and detaching
-      // meanwhile.
+      // Moved out and back, without reference counting: the reentrancy guard excludes attaching and detaching.
       var attachments = ContiguousArray<Edge<State>.Attachment>()
       unsafe swap(&attachments, &channel.attachments)
       Self.pass(state, to: attachments)
@@ -76,7 +72,6 @@ import Synchronization
       channel.activate(cursor, first: state)
     }
     if !hasState { channel.activate(cursor, first: nil) }
-    // The cursor may have been cancelled before its activation, without other followers.
     if channel.isIdle { detachIfIdle() }
   }
 
@@ -169,8 +164,8 @@ extension Source {
 
   func release() {}
 
-  /// The storage by its type, for closures that always get the storage they were made for, such as those of a commit.
-  /// They do not capture it, as the compiler specializes closures that capture only constants.
+  /// For closures that always get the storage that they were made for. They do not capture it, because only closures
+  /// with constant captures are specialized.
   ///
   /// SAFETY: the caller knows that the state is of this type.
   @unsafe @inlinable @inline(__always) final func known<Value>(of type: Value.Type) -> StateStorage<Value> {
@@ -207,18 +202,18 @@ extension Source {
   }
 }
 
-/// Makes a child store of a part publish the commits on its own path, too, most of which leave the part unchanged. Not
-/// specialized, as it is a small fraction of such a commit's cost.
+/// Makes a child store of a part publish the commits on its own path, even if they leave the part unchanged. Not
+/// specialized: a small fraction of a commit's cost.
 @usableFromInline final class PartTurn {
   @usableFromInline unowned var source: AnySource?
   private let top: AnySource
   private var isOpen = false
-  /// The turn opened before this one, further down the path.
+  /// Opened before, further down the path.
   private var below: PartTurn?
 
   @usableFromInline init(under top: AnySource) { self.top = top }
 
-  /// Called when the child is on the path of the current commit. Does nothing while the tree has no followers.
+  /// Called when the current commit's path contains the child.
   @usableFromInline func begin() {
     top.channel.withObject { channel in
       isOpen = true
@@ -229,7 +224,7 @@ extension Source {
 
   @usableFromInline func isPublished() { isOpen = false }
 
-  /// Publishes the commit, unless that has happened. Returns the turn to end next.
+  /// Returns the turn to end next.
   fileprivate func end() -> PartTurn? {
     defer { below = nil }
     guard isOpen, let source else { return below }
@@ -241,7 +236,7 @@ extension Source {
 }
 
 extension AnySource {
-  /// After the root store has published: makes the children of parts on the path publish, from the root down.
+  /// From the root down.
   @usableFromInline final func endTurns() {
     channel.withObject { channel in
       var next = channel.turns

@@ -5,8 +5,6 @@ extension Source {
     }
   }
 
-  /// A child store's source, which composes the parent's state and its own.
-  ///
   /// - Parameter turn: Given if the parent is a part, with which the child counts as one level.
   @inlinable static func child<Parent: Sendable, Local: Sendable>(
     of parent: Source<Parent>, owning own: StateStorage<Local>, turn: PartTurn? = nil,
@@ -25,8 +23,7 @@ extension Source {
     }
   }
 
-  /// A part or view of another source's state, computed once per commit for all followers. Not inlined, as a commit
-  /// runs only its closures.
+  /// Not inlined: commits run only its closures.
   @inline(never) @inlinable static func scope<Input: Sendable>(
     of upstream: Source<Input>, transform: @escaping @Sendable (Input) -> State?
   ) -> Source {
@@ -47,7 +44,6 @@ extension Source {
     }
   }
 
-  /// A part that publishes when it has changed by `==`, compared once per commit for all followers.
   @inlinable static func part<Input: Sendable>(
     of upstream: Source<Input>, _ toPart: @escaping @Sendable (Input) -> State
   ) -> Source where State: Equatable {
@@ -86,7 +82,6 @@ extension Source {
     }
   }
 
-  /// The states of a memoized selector, computed again only when the parts that it depends on have changed.
   @inlinable static func selecting<Input: Sendable>(
     _ selector: StateSelector<Input, State>, of upstream: Source<Input>
   ) -> Source {
@@ -107,7 +102,6 @@ extension Source {
     }
   }
 
-  /// Another source's states, without those equal to the previous one, for one subscriber.
   @inlinable static func removingDuplicates(of upstream: Source, equating: Equating<State>) -> Source {
     let memory = equating.makeMemory()
     let edge = Edge<State>(to: upstream) { follower in
@@ -128,7 +122,7 @@ extension Source {
 }
 
 extension Confined where Value: AnySource {
-  /// The channel of a source, from any thread.
+  /// From any thread.
   ///
   /// SAFETY: the channel is created once, by atomics. Its members that are accessed off the tree's executor are behind
   /// its lock.
@@ -179,8 +173,6 @@ extension Confined where Value: AnySource {
   /// SAFETY: reads a constant.
   @inlinable var isLowest: Bool { unsafe unconfined.level >= AnySource.greatestLevel }
 
-  /// Whether it is too deep itself.
-  ///
   /// SAFETY: reads a constant.
   @inlinable var isTooDeep: Bool { unsafe unconfined.level > AnySource.greatestLevel }
 }

@@ -11,18 +11,15 @@
 ///
 /// With `of:` or `whenDifferent:` it is memoized: the value is computed again only when one of these `Equatable` parts
 /// of the state has changed (`of: \.self` is the whole state). All followers of one store by the same selector share
-/// the result, which is computed once per change. The memoized value belongs to the store's tree, and is dropped with
-/// its last user there. As the parts are stored, a change of a collection among them copies it; for a large collection,
-/// name its version or its count instead.
+/// the result. It belongs to the store's tree, and is dropped with its last user there. The parts are stored, so a
+/// change of a collection among them copies it; for a large collection, name its version or its count instead.
 ///
 /// Copies of a selector are the same selector. Two selectors that are made alike are different, and share nothing.
-///
-/// Adopted from the selectors of Redux.
 public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomStringConvertible {
-  /// The name in descriptions. It does not identify the selector.
+  /// The name in descriptions. Not an identity.
   public let name: String
   @usableFromInline let identity: SelectorIdentity
-  /// Makes the function, with its own memory if it is memoized. It is used in one isolation only.
+  /// The function has its own memory if it is memoized, for one isolation.
   @usableFromInline let makeSelection: @Sendable () -> Selection
 
   @inlinable
@@ -32,13 +29,12 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
     self.makeSelection = makeSelection
   }
 
-  /// Makes a selector that computes its value from the whole state at every commit that is followed, and stores nothing
-  /// of the state.
+  /// Computes its value from the whole state at every commit that is followed. Stores nothing of the state.
   @inlinable public init(_ name: String, _ select: @escaping @Sendable (State) -> Value) {
     self.init(name: name, identity: SelectorIdentity(), makeSelection: { Selection(select: select) })
   }
 
-  /// Makes a selector that computes its value from parts of the state, when one of them has changed.
+  /// Computes its value from parts of the state, when one of them has changed.
   @inlinable public init<First: Equatable & Sendable, each Input: Equatable & Sendable>(
     _ name: String, of first: any KeyPath<State, First> & Sendable,
     _ inputs: repeat any KeyPath<State, each Input> & Sendable,
@@ -49,8 +45,8 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
     }
   }
 
-  /// Makes a selector that computes its value from the whole state, when one of its parts, such as a version, has
-  /// changed. Only those parts are stored.
+  /// Computes its value from the whole state, when one of its parts, such as a version, has changed. Stores only those
+  /// parts and the value.
   @inlinable public init<First: Equatable & Sendable, each Input: Equatable & Sendable>(
     _ name: String, whenDifferent first: any KeyPath<State, First> & Sendable,
     _ inputs: repeat any KeyPath<State, each Input> & Sendable,
@@ -72,7 +68,7 @@ public struct StateSelector<State: Sendable, Value: Sendable>: Sendable, CustomS
     }
   }
 
-  /// Makes a selector of a part of the state.
+  /// Selects a part of the state.
   @inlinable public init(_ keyPath: any KeyPath<State, Value> & Sendable) {
     self.init(name: "\(keyPath)", identity: SelectorIdentity(keyPath)) {
       Selection { $0[keyPath: keyPath] }
@@ -153,9 +149,9 @@ extension StateSelector {
   }
 }
 
-/// The sources that selectors have made of one source, while they are in use.
+/// The sources made of one source by selectors in use.
 ///
-/// Key paths are hashed, compared and released, and sources made and released, outside the lock. All of this may run a
+/// Key paths are hashed, compared and released, and sources made and released, outside the lock: all of this may run a
 /// user's code, which may request another source.
 @usableFromInline final class SelectorCache: Sendable {
   final class Entry: Sendable {
@@ -208,7 +204,6 @@ extension StateSelector {
       guard contents.buckets[hash]?.last === known.last else { return (false, nil) }
       let replaced = contents.buckets.removeValue(forKey: hash)
       if !bucket.isEmpty { contents.buckets[hash] = bucket }
-      // Released outside the lock.
       return (true, replaced)
     }
     return isReplaced
@@ -230,8 +225,6 @@ extension StateSelector {
 }
 
 extension SelectorCache {
-  /// A weak reference to a source.
-  ///
   /// SAFETY: the source is only passed on as a confined one.
   struct WeakSource: @unchecked Sendable {
     private weak let source: AnySource?
@@ -249,7 +242,6 @@ extension SelectorCache {
 }
 
 extension SelectorCache {
-  /// A selector's memoized values, which are cleared at the end of the store.
   @usableFromInline final class Memory {
     var isKnown = false
     let forget: () -> Void
@@ -266,10 +258,9 @@ extension SelectorCache.Memory {
   }
 }
 
-/// The part of the last delivered state that the next comparison needs.
 @usableFromInline struct StateMemory<State> {
   @usableFromInline let equals: (State) -> Bool
-  /// Replaces the last state. If this state has been compared, that was the call right before.
+  /// If this state has been compared, that was the call right before.
   @usableFromInline let remember: (State) -> Void
   @usableFromInline let forget: () -> Void
 
@@ -291,7 +282,7 @@ extension SelectorCache.Memory {
     }
   }
 
-  /// Stores a value computed from the state, once per state.
+  /// Computes the value once per state.
   @inlinable static func value<Value>(
     _ value: @escaping (State) -> Value, areEqual: @escaping (Value, Value) -> Bool
   ) -> StateMemory {
@@ -313,7 +304,7 @@ extension SelectorCache.Memory {
 }
 
 @usableFromInline final class RememberedValue<Value> {
-  // There are no run-time checks for overlapping accesses, as these cost more than most comparisons.
+  // No run-time checks for overlapping accesses, which cost more than most comparisons.
   //
   // SAFETY: the object belongs to one memory, which is used in one isolation. An access copies the value out or sets
   // it. A release caused by setting it may run a user's code, which has no way to reach this memory.

@@ -1,11 +1,10 @@
-/// The states of a store as a sequence. `states()` returns it if the context expects a `StateSequence`.
+/// The states of a store as a sequence, returned by `states()` if the context expects it.
 ///
 ///     for await board in store.states() as StateSequence { … }
 ///
-/// It has the guarantees of the `AsyncStream` that `states()` otherwise returns, which is a view of it (G4 to G7): the
-/// first element, order, buffering and end. Consumers of one sequence share its elements. A delivery costs less than a
-/// third of one through `AsyncStream`, so use it if a store has many followers. In both forms, a subscriber that is
-/// behind reads up to 4 KB of states ahead, at most 31.
+/// It has the guarantees of the `AsyncStream` that `states()` otherwise returns, which is a view of it (G4 to G7).
+/// Consumers of one sequence share its elements. A delivery costs less than a third of one through `AsyncStream`. In
+/// both forms, a subscriber that is behind reads up to 4 KB of states ahead, at most 31.
 public struct StateSequence<State: Sendable>: AsyncSequence, Sendable {
   public typealias Element = State
   public typealias Failure = Never
@@ -51,8 +50,8 @@ extension AsyncStream where Element: Sendable {
   }
 }
 
-/// A FIFO queue of states of one type: a `SegmentedQueue` in an object, so that `Backlog` does not depend on the type,
-/// and is compiled once.
+/// A FIFO queue of states of one type. An object holds them, so that `Backlog` is independent of the type, and compiled
+/// once.
 ///
 /// SAFETY: each queue is used for one type of state only. Only a `Backlog` has queues, and only a `Channel<State>` has
 /// a backlog. The channel and its subscribers use it for `State`.
@@ -85,7 +84,7 @@ extension AsyncStream where Element: Sendable {
     return unsafe unsafeDowncast(states, to: States<State>.self).queue[offset]
   }
 
-  /// Removes the `first` states, and copies `more` states from an offset on. All of them must exist.
+  /// All of these states must exist.
   @inlinable mutating func take<State>(
     _ first: Int, copying more: Int, from offset: Int, into taken: inout ContiguousArray<State>
   ) {
@@ -116,7 +115,6 @@ extension AsyncStream where Element: Sendable {
     return unsafe unsafeDowncast(states, to: States<State>.self)
   }
 
-  /// Makes an unshared object: a copy of the shared states, or an empty one.
   @inline(never) @inlinable mutating func makeUnique<State>(of type: State.Type) -> States<State> {
     let made = States<State>()
     if let states { made.queue = unsafe unsafeDowncast(states, to: States<State>.self).queue }
@@ -143,7 +141,7 @@ extension StateQueue {
 
     @inlinable override init() { super.init() }
 
-    // Not inlined, so that a client has one copy per type of state, and not one per call.
+    // Not inlined: a client has one copy per type of state, not one per call.
     @inline(never) @inlinable func append(_ state: State) { queue.append(state) }
 
     @inline(never) @inlinable func popFirst() -> State? { queue.popFirst() }
@@ -168,8 +166,8 @@ extension StateQueue {
   }
 }
 
-/// States that a consumer has taken from its backlog at once, and reads one by one. An object, so that `Subscriber`
-/// does not depend on the type.
+/// States that a consumer has taken from its backlog at once. An object holds them, so that `Subscriber` is independent
+/// of the type.
 ///
 /// SAFETY: it is used for one `Sendable` type of state only, as a `Subscriber` asks only for states of its source's
 /// type. It owns its object: a copy is made only when an empty one takes its place.
@@ -185,7 +183,7 @@ extension StateQueue {
     return unsafe unsafeDowncast(states, to: States<State>.self).reversed.popLast()
   }
 
-  /// The capacity: as many states as fit into 4 KB, at most 31.
+  /// As many states as fit into 4 KB, at most 31.
   @inlinable static func limit<State>(of type: State.Type) -> Int {
     min(31, 4_096 / max(1, MemoryLayout<State>.stride))
   }
@@ -205,7 +203,7 @@ extension StateQueue {
     return made
   }
 
-  /// In reverse, so that reading a state moves no other.
+  /// Reading a state moves no other.
   @usableFromInline final class States<State> {
     @usableFromInline var reversed: ContiguousArray<State> = []
 

@@ -1,15 +1,14 @@
-/// One sequence's subscription to the channel of a source.
+/// A sequence's subscription to the channel of a source, and the command that activates it.
 ///
-/// A consumer that is behind takes several states at once, so that many consumers do not contend for the backlog. These
-/// states belong to the sequence, and are shared by its iterators. The subscriber is also the command that activates
-/// it.
+/// A consumer that is behind takes several states at once, so that consumers do not contend for the backlog. The
+/// sequence's iterators share these states.
 ///
 /// Compiled once, except for the functions that take a state. SAFETY: its users ask only for states of its source's
 /// type, as it was made for a source of them.
 @usableFromInline final class Subscriber: Command, @unchecked Sendable {
   let source: Confined<AnySource>
   let queue: any CommandQueue
-  /// States taken ahead. Its lock is taken before the backlog's.
+  /// Its lock is taken before the backlog's.
   @usableFromInline let ahead = LockedValue(StatesAhead())
   @usableFromInline let cursorNumber: Int32
   @usableFromInline let follower: RunningEffect?
@@ -37,13 +36,12 @@
 
   @usableFromInline override func perform(on tree: isolated any TreeIsolation) { source(on: tree).activate(cursor) }
 
-  /// Called when the sequence is gone: nothing is computed for it.
+  /// The sequence is gone: nothing is computed for it.
   override func performUnheld(on tree: isolated any TreeIsolation) {
     refuse()
     if channel.isIdle { source(on: tree).detachIfIdle() }
   }
 
-  /// Ends the subscription, as its place in the order will not come.
   @usableFromInline func refuse() { channel.refuse(cursor) }
 
   // MARK: Reading
@@ -60,10 +58,8 @@
     }
   }
 
-  /// Like `next`, for a consumer whose cancellation ends the sequence.
-  ///
-  /// - Parameter isBehind: Whether a state may be available. A consumer that had to wait for the last state waits for
-  ///   the next without looking at the backlog first.
+  /// - Parameter isBehind: Whether a state may be available. A consumer that waited for the last state waits for the
+  ///   next without looking at the backlog.
   @inlinable func nextUnlessCancelled<State: Sendable>(
     isolation: isolated (any Actor)? = #isolation, isBehind: inout Bool
   ) async -> State? {
@@ -123,12 +119,11 @@
     takeAhead { [cursor] backlog, _, garbage in backlog.takeOrWait(cursor, waiter, garbage: &garbage) }
   }
 
-  /// Pops a state taken ahead, or asks the backlog. One consumer at a time, so that each sees its states in order.
+  /// One consumer at a time, so that each sees its states in order.
   @inlinable func takeAhead<State>(
     _ ask: (inout Backlog, inout StatesAhead, inout Backlog.Garbage) -> Backlog.Taken<State>
   ) -> Backlog.Taken<State> {
     let channel = channel
-    // Released outside the locks.
     var garbage = Backlog.Garbage()
     let (taken, isToTrim) = ahead.withLock { ahead in
       if let state: State = ahead.popFirst() { return (Backlog.Taken.state(state), false) }

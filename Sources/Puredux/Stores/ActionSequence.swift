@@ -1,17 +1,14 @@
 extension StoreType {
-  /// Sends the actions of a sequence one after the other, each after the commit of the one before it, until the
-  /// sequence ends.
+  /// Sends the actions of a sequence, each after the commit of the one before it.
   ///
   ///     try await store.send(contentsOf: socket.messages.map(RoomAction.received))
   ///
-  /// A child task of the caller's reads the sequence. When the caller is cancelled or the store ends, it is cancelled,
-  /// and no more actions are sent. A sequence that neither yields an action nor checks for cancellation is still
-  /// awaited.
+  /// A child task reads the sequence. It is cancelled, and no more actions are sent, when the caller is cancelled or
+  /// the store ends. A sequence that neither yields an action nor checks for cancellation is still awaited.
   ///
   /// - Throws: The sequence's own error; `CancellationError` if the caller is cancelled; `StoreError.terminated` when
-  ///   the store ends, even while the sequence yields nothing; and the errors of `send`, such as `.unmapped` and
-  ///   `.rejected`. If the store follows a log, a cancelled caller gets the error of the action that waits for the log.
-  ///   Actions sent before are committed.
+  ///   the store ends, even while the sequence yields nothing; and the errors of `send`. If the store follows a log, a
+  ///   cancelled caller gets the error of the action that waits for the log. Actions sent before are committed.
   @inlinable public func send<Actions: AsyncSequence & Sendable>(
     contentsOf actions: Actions, isolation: isolated (any Actor)? = #isolation
   ) async throws where Actions.Element == Action {
@@ -26,8 +23,8 @@ extension StoreType {
 }
 
 extension EffectContext {
-  /// Work that reads and writes through a proxy of the interceptor's store. Actions that it dispatches, sends or
-  /// performs belong to the effect, like those of a `Dispatch` (G8).
+  /// Work that reads and writes through a proxy of the interceptor's store. Its actions belong to the effect, like
+  /// those of a `Dispatch` (G8).
   ///
   ///     .effects { action, context in
   ///       guard case .checkOut = action else { return nil }
@@ -38,9 +35,8 @@ extension EffectContext {
   ///       }.id("checkout", .first)
   ///     }
   ///
-  /// Its actions go to the store that the action was given to: the interceptor's own, or one below it. In a lifted
-  /// interceptor, the state is the part's and the actions are mapped; if the part is absent, reading it throws
-  /// `StoreError.stateUnavailable`.
+  /// Actions go to the store that the effect's action was given to. In a lifted interceptor, the state is the part's,
+  /// and actions are mapped; reading an absent part throws `StoreError.stateUnavailable`.
   ///
   /// `send` throws `StoreError.terminated` once the effect is cancelled by its id or the state, or its store has ended.
   public func run(_ work: @escaping @Sendable (Store<State, Action>) async throws -> Void) -> Effect<Action> {

@@ -1,8 +1,7 @@
-/// A store that owns its state: a root store or a child store. It keeps its state alive, can be shut down, and can have
-/// child stores.
+/// A store that owns its state: a root store or a child store. It can be shut down, and can have child stores.
 public protocol OwningStore<State, Action>: Actor, StoreType, StoreParent {
-  /// The state after everything that was requested of the tree before. After a shutdown, the store's own part no longer
-  /// changes, but a parent's part still does.
+  /// The state after everything that was requested of the tree before. After a shutdown, only a parent's part still
+  /// changes.
   nonisolated var state: State { get async }
 }
 
@@ -10,11 +9,10 @@ extension OwningStore {
   /// A weak proxy of this store.
   @inlinable public nonisolated func store() -> Store<State, Action> { anchor.core.proxy }
 
-  /// The state after everything that was requested of the tree before. Does not throw. After a shutdown, the store's
-  /// own part no longer changes, but a parent's part still does.
+  /// The state after everything that was requested of the tree before.
   @inlinable public nonisolated var state: State {
     get async {
-      // Holds the store during the read: a user's type may have released it by then.
+      // A user's type may release the store during the read.
       let anchor = anchor
       let state = await anchor.core.state
       withExtendedLifetime(anchor) {}
@@ -22,9 +20,8 @@ extension OwningStore {
     }
   }
 
-  /// Returns when no work is left until something new is requested or time advances (G8). Then nothing waits in the
-  /// tree, and every task of this store and of those below it is at rest. For tests with a clock that is advanced by
-  /// hand:
+  /// Returns when nothing waits in the tree, and every task of this store and of those below it is at rest (G8). For
+  /// tests with a manual clock:
   ///
   ///     store.dispatch(.typed("swift"))
   ///     await store.settled()              // The debounce sleeps.
@@ -33,46 +30,40 @@ extension OwningStore {
   ///
   /// A task is at rest while it:
   ///
-  /// - sleeps on the store's clock until a time that has not come: a delay, a debounce, a throttle, the time before a
-  ///   retry, or `Dispatch.sleep(for:)`;
+  /// - sleeps on the store's clock until a later time: a delay, a debounce, a throttle, the time before a retry, or
+  ///   `Dispatch.sleep(for:)`;
   /// - waits for the next state of an observer;
   /// - waits, in its own task and not in a child task, for the next element of a sequence that it subscribed itself: of
   ///   states, in both forms, or of a history's commits;
   /// - waits in the same way in `first(where:within:)` or `firstAction(matching:within:)`;
   /// - sleeps on a `ManualClock`, waits at a `Gate`, or waits for the next element of a `Subject` (`PureduxTesting`).
   ///
-  /// The states, commits and actions may be those of another tree. Elements that another tree is about to deliver are
-  /// not awaited. With a time limit (`within:`, `timeout`), a task is at rest only until that time has come.
+  /// The states, commits and actions may be another tree's; elements that it is about to deliver are not awaited. With
+  /// a time limit (`within:`, `timeout`), the rest ends at that time.
   ///
-  /// A task at rest counts as rest for its child tasks as well. Any other wait counts as running. A caller that is
+  /// A task at rest counts as rest for its child tasks as well; any other wait counts as running. A caller that is
   /// cancelled, or part of an effect of the same tree, does not wait for tasks.
   @inlinable public func settled(isolation: isolated (any Actor)? = #isolation) async {
     await anchor.core.settled(isolation: isolation)
   }
 
-  /// Ends this store and all stores below it, and returns when none of their tasks is left. The rest of the tree goes
-  /// on.
+  /// Ends this store and all stores below it, and returns when none of their tasks is left.
   ///
-  /// These stores accept no more actions and commit those already accepted. Every sequence ends after its last state.
-  /// Tasks are cancelled or awaited, as `interceptors` says; if the caller is cancelled, so are they. Another call
-  /// waits for the same end, and can cancel tasks that an earlier call still awaits. If the tree follows a log, a store
-  /// waits until its accepted actions are committed, and the root store at most for `LogOptions.endingLimit`.
+  /// These stores accept no more actions, and commit those already accepted. Every sequence ends after its last state.
+  /// Tasks are cancelled or awaited, as `interceptors` says, and cancelled if the caller is. A repeated call waits for
+  /// the same end, and can cancel tasks that an earlier call awaits. If the tree follows a log, a store waits until its
+  /// accepted actions are committed, the root store at most for `LogOptions.endingLimit`.
   ///
-  /// Call it from a service's graceful shutdown. An interceptor or an observer may also call it, even for its own
-  /// store. It then waits for no task of its own tree, and at most five seconds for the tasks of another tree (G10).
-  /// With `.finish(within:)`, a call for a store of its own tree returns before the store has finished.
-  /// Otherwise it returns only when the accepted actions are committed and the sequences have ended. The clock of the
-  /// other tree measures the five seconds.
+  /// An interceptor or an observer may call it, even for its own store (G10). It then waits for no task of its own
+  /// tree, and at most five seconds for those of another tree. With `.finish(within:)`, a call for a store of its own
+  /// tree returns before the store has finished. Otherwise it returns only when the accepted actions are committed and
+  /// the sequences have ended. The clock of the other tree measures the five seconds.
   ///
   /// A task is part of an effect if it is the effect's own task, a child task of it, or a `Task` made in it, while the
-  /// effect runs.
-  ///
-  /// A *detached* task does not tell which interceptor started it. An interceptor that awaits a detached task which
-  /// shuts down its store waits forever. Call `shutdown` in the interceptor itself or in a `Task`, or do not await the
-  /// detached task.
+  /// effect runs. An interceptor that awaits a *detached* task which shuts down its store waits forever.
   ///
   /// - Parameters:
-  ///   - interceptors: Whether tasks that still run are cancelled or awaited.
+  ///   - interceptors: Whether running tasks are cancelled or awaited.
   ///   - clock: Measures the time of `.finish(within:)`. If its sleep throws, a `ContinuousClock` replaces it.
   ///   - isolation: The caller's actor.
   @inlinable public func shutdown(
@@ -83,22 +74,21 @@ extension OwningStore {
   }
 }
 
-/// What happens to tasks of interceptors and observers that still run when a store is shut down.
+/// The treatment of interceptors' and observers' running tasks when a store is shut down.
 public enum InterceptorShutdown: Sendable, Equatable {
-  /// The tasks are cancelled, and awaited.
+  /// Cancels the tasks, and awaits them.
   case cancel
-  /// The tasks are awaited, and cancelled when the time is over. Until the last has ended, actions that effects of the
-  /// store and of those below it dispatch or send are committed and delivered, and have their effects. All other
-  /// callers get `.terminated`. So do closures that the tree calls, unless the effect's own `send` called them. Then
-  /// the sequences end. A time of zero or less cancels at once; more than a hundred years counts as a hundred years.
+  /// Awaits the tasks, and cancels them when the time is over. Until the last has ended, actions that effects of the
+  /// store and of those below it dispatch or send are committed and have their effects. All other callers get
+  /// `.terminated`, and so do closures that the tree calls, unless the effect's own `send` called them. Then the
+  /// sequences end. A time of zero or less cancels at once; more than a hundred years counts as a hundred years.
   ///
   /// Some tasks are not awaited before the sequences end:
   ///
-  /// - An effect that waits, in its own task and not in a child task, for the next state or commit of its own tree. It
-  ///   must have subscribed the sequence itself. It sees the sequence's end, and its later actions are refused.
-  /// - An effect that waits in this way for states of a store above the one that finishes. These states do not end, so
-  ///   the effect is cancelled when everything else has ended. Its action for a state published at that moment is
-  ///   refused.
+  /// - An effect that waits, in its own task and not in a child task, for its own tree's next state or commit, in a
+  ///   sequence that it subscribed itself. It sees the sequence's end, and its later actions are refused.
+  /// - An effect that waits in this way for states of a store above. These do not end, so the effect is cancelled when
+  ///   everything else has ended. Its action for a state published at that moment is refused.
   /// - Observers.
   case finish(within: Duration)
 }

@@ -1,30 +1,27 @@
 extension StoreType {
-  /// Gives the store an action, and returns when its effects have ended (G8). These are the effects that interceptors
-  /// have for the action, those of the actions that they dispatch or send, and so on. Without effects, it is `send`.
+  /// Submits an action, and returns when its effects have ended (G8): those that interceptors have for it, those of the
+  /// actions that they dispatch or send, and so on. Without effects, it is `send`.
   ///
   ///     .refreshable { try? await store.perform(.refresh) }
   ///
-  /// When it returns, the effects have left their ids: an effect of the next action meets none of them.
+  /// These effects have then left their ids: an effect of the next action meets none of them.
   ///
-  /// If the calling task is cancelled, these effects are cancelled at that place in the order, and no more of them
-  /// begin. The call returns when they have ended, or at once if the action still waits for a log. Effects of the
-  /// state, and actions that an interceptor itself dispatches, belong to no action: they are neither awaited nor
-  /// cancelled.
+  /// If the calling task is cancelled, these effects are cancelled at that place in the order, and no more begin. The
+  /// call returns when they have ended, or at once if the action still waits for a log. Effects of the state, and
+  /// actions that an interceptor itself dispatches, are neither awaited nor cancelled.
   ///
   /// An effect may perform an action:
   ///
-  /// - It waits for the effects of that action alone. It waits forever if one of these waits, in turn under one id, for
-  ///   the performing effect.
+  /// - It waits for the effects of that action alone, forever if one of these waits, in turn under one id, for the
+  ///   performing effect.
   /// - If it is cancelled, these effects are cancelled from the next place in the order on. A commit that cancels the
   ///   caller of its own action still has all of its effects until then.
   /// - If the action was given to a store of its own tree, the performing effect is at rest (`settled`) while these
   ///   effects are.
   ///
-  /// `settled` looks at the effects of its own store and of those below it. It does not wait for the effects of an
-  /// action that is performed on a store above.
+  /// `settled` does not wait for the effects of an action performed on a store above.
   ///
-  /// Cost: an action or effect of the call costs as much as an effect with an id. For any other effect, the tree only
-  /// checks whether its commit belongs to such a call.
+  /// Cost: that of an effect with an id, for each action or effect of the call; otherwise one check per effect.
   ///
   /// - Throws: The errors of `send`.
   public func perform(
@@ -43,16 +40,15 @@ extension Route {
     let outcome: Result<Void, StoreError> = await withTaskCancellationHandler {
       let outcome = await Self.commit(by: commit, of: awaitedWork, on: node, by: effect, isolation: isolation)
       awaitedWork.leave()
-      // Not awaited: the action may be committed when the log is back, or has been withdrawn.
+      // Not awaited: the action may be withdrawn, or committed when the log is back.
       switch outcome {
       case .failure(.outcomeUnknown), .failure(.withdrawn): return outcome
       case .failure, .success: break
       }
-      // Only an effect of this tree counts as resting while it waits here.
       await awaitedWork.untilOver(of: RunningEffect.ofThisTask.flatMap { node.hosts($0) ? $0 : nil })
       return outcome
     } onCancel: {
-      // At its place in the order: a commit that cancels the caller still has all of its own effects.
+      // At its place in the order, after the commit in progress has begun its effects.
       node.place(
         .closure { _ in
           awaitedWork.cancel()

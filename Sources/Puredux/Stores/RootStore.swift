@@ -1,4 +1,4 @@
-/// The store at the root of a tree: an actor that owns the state that all child stores compose theirs with.
+/// The store at the root of a tree: an actor that owns the state with which child stores compose theirs.
 ///
 ///     let root = RootStore<Int, CounterAction>(initialState: 0) { count, action in
 ///       switch action {
@@ -9,23 +9,22 @@
 ///     root.dispatch(.increment)
 ///     for await count in root.states() { print(count) }
 ///
-/// The store lives as long as it or one of its child stores is held; proxies do not hold it. When it is released,
-/// accepted actions are still committed, its sequences end after their last state, and its interceptor's tasks are
-/// cancelled. `shutdown` ends it at once and waits, and can let the tasks finish first. `withStore` ties its life to a
-/// scope.
+/// It lives as long as it or one of its child stores is held; proxies do not hold it. When it is released, accepted
+/// actions are still committed, its sequences end after their last state, and its interceptor's tasks are cancelled.
+/// `shutdown` ends it at once and waits, and can let the tasks finish first. `withStore` ties its life to a scope.
 public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   @usableFromInline package nonisolated let core: StoreCore<State, Action>
 
   /// - Parameters:
   ///   - initialState: The state before the first action.
-  ///   - options: How the tree runs: executor, priority, clock, reports and instrument.
-  ///   - interceptor: The side effects of every action of the tree: async, one task for each action.
-  ///   - interceptors: Called after `interceptor`, in their order, each for the actions that it selects. For an array,
-  ///     use `Interceptor(combining:)`.
+  ///   - options: Executor, priority, clock, reports and instrument of the tree.
+  ///   - interceptor: The side effects of every action of the tree: one task for each action.
+  ///   - interceptors: Called after `interceptor`, in order, each for the actions that it selects. For an array, use
+  ///     `Interceptor(combining:)`.
   ///   - middleware: Wraps every action of the tree, after the middleware of child stores.
   ///   - emits: Which commits the store publishes.
   ///   - history: Records the changes of each reducer.
-  ///   - reducer: Changes the state according to an action. Runs on the tree's executor; may dispatch.
+  ///   - reducer: Changes the state, on the tree's executor; may dispatch.
   @inlinable public init(
     initialState: State, options: StoreOptions = .none,
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
@@ -75,8 +74,8 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
   @inlinable @discardableResult
   public nonisolated func dispatch(_ action: Action) -> DispatchResult { core.node.dispatch(action) }
 
-  /// Replaces the tree's interceptor. The new one gets the actions that come later in the order (G1). Effects of the
-  /// state end with the replaced interceptor. Its other effects end by themselves, by their ids, or with their store.
+  /// Replaces the tree's interceptor for actions that come later in the order (G1). Effects of the state end with the
+  /// replaced interceptor; other effects end by themselves, by their ids, or with their store.
   @inlinable public nonisolated func interceptActions(with interceptor: Interceptor<State, Action>) {
     core.intercept(with: interceptor)
   }
@@ -88,11 +87,10 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
     core.intercept(with: Interceptor(interceptor))
   }
 
-  // Not inlined: otherwise each place where a client may release the store would have a copy.
+  // Not inlined: clients would otherwise have a copy at each release.
   @inline(never) deinit { core.release() }
 }
 
 extension RootStore {
-  /// Whether it has neither ended nor stopped.
   package nonisolated var takesActions: Bool { !core.node.isClosed && core.node.refusal != .stopped }
 }

@@ -1,7 +1,7 @@
 /// How the actions of a proxy reach its tree: unchanged, or through a projection.
 ///
-/// Not an enumeration with two payloads: the optimizer sees through the cast to the node behind it, so sending counts
-/// no references. SAFETY: `isDirect` is set together with the object, by the two initializers, and neither changes.
+/// Not an enumeration with two payloads: the optimizer sees through the cast to the node, so sending counts no
+/// references. SAFETY: `isDirect` is set together with the object, by the two initializers, and neither changes.
 @usableFromInline @safe struct Route<Action: Sendable>: Sendable {
   @usableFromInline enum Target {
     case direct(StoreNode<Action>)
@@ -35,11 +35,11 @@
 }
 
 extension Route {
-  /// Subscribes now: the place in the tree's order is taken when this returns.
+  /// The place in the tree's order is taken when this returns.
   @inline(never) @inlinable func subscribe(to source: Confined<AnySource>, _ buffering: Buffering) -> Subscriber {
     let isEnqueued: Bool
     let subscriber = Subscriber(madeFor: source, buffering, through: node)
-    // `enqueue` is specialized when called on the node itself.
+    // Specialized only on the node itself.
     switch target {
     case .direct(let node): isEnqueued = node.enqueue(subscriber)
     case .mapped(let actions): isEnqueued = actions.node.enqueue(subscriber)
@@ -147,19 +147,16 @@ extension Route.Mapped {
 }
 
 extension Route {
-  /// The actions of a projection. Closures, so that they are specialized where they are made.
   @usableFromInline final class Mapped: Sendable {
     @usableFromInline let node: any AnyStoreNode
     @usableFromInline let effect: RunningEffect?
     let recipient: StoreNode<Action>?
-    /// Watches the actions, although no store takes them in this form.
     let commitWatch: CommitWatch<Action>?
     @usableFromInline let dispatch: @Sendable (Action) -> DispatchResult
     @usableFromInline let send: @Sendable (Action, isolated (any Actor)?) async throws(StoreError) -> Void
     @usableFromInline let prepare: @Sendable (Action) throws(StoreError) -> ActionCommit
 
-    /// Not inlined: the closure takes the action by address, so inlined code would write it to memory before every
-    /// dispatch, even a direct one.
+    /// Not inlined: inlined code would write the action to memory even for a direct dispatch.
     @inline(never) @inlinable func dispatchMapped(_ action: Action) -> DispatchResult { dispatch(action) }
 
     @usableFromInline init(
@@ -180,7 +177,6 @@ extension Route {
   }
 }
 
-/// Passes each committed action that passes a store to a closure, until the closure returns true.
 @usableFromInline struct CommitWatch<Action: Sendable>: Sendable {
   let begin: @Sendable (_ number: ObjectIdentifier, _ isOver: @escaping @Sendable (Action) -> Bool) -> Bool
   let end: @Sendable (_ number: ObjectIdentifier) -> Void
@@ -197,8 +193,8 @@ extension Route {
 }
 
 extension Store {
-  /// A projection whose actions are those of this store in another form, so that callers can wait for them. While
-  /// `refusal` returns an error, it refuses every action.
+  /// A projection whose actions callers can also wait for, and that refuses every action while `refusal` returns an
+  /// error.
   package func scripted<ScriptedState: Sendable, ScriptedAction: Sendable>(
     action toAction: @escaping @Sendable (ScriptedAction) -> Action,
     from fromAction: @escaping @Sendable (Action) -> ScriptedAction?,

@@ -1,7 +1,7 @@
-/// A light proxy of a root or child store, of a part of its state, or of a part of its actions.
+/// A light, weak proxy of a root or child store, of a part of its state, or of a part of its actions.
 ///
-/// It never keeps its store alive. Once the store is shut down or released, `dispatch` returns `.terminated`, `send`
-/// and `state` throw, and `states()` ends. Copies of a scope share one computation per commit.
+/// Once its store is shut down or released, `dispatch` returns `.terminated`, `send` and `state` throw, and `states()`
+/// ends. Copies of a scope share one computation per commit.
 public struct Store<State: Sendable, Action: Sendable>: StoreType {
   @usableFromInline let route: Route<Action>
   @usableFromInline let source: Confined<Source<State>>
@@ -22,7 +22,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
-  /// Like `ActionHandler.send(_:)`, straight from the caller's actor and back to it, with the same errors.
+  /// Like `ActionHandler.send(_:)`, from the caller's actor and back to it.
   @inline(__always) @inlinable
   public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
     switch route.target {
@@ -31,7 +31,7 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     }
   }
 
-  /// Like `StoreType.send(_:reading:)`, straight from the caller's actor and back to it, with the same errors.
+  /// Like `StoreType.send(_:reading:)`, from the caller's actor and back to it.
   @inline(__always) @inlinable public func send<Result: Sendable>(
     _ action: Action, isolation: isolated (any Actor)? = #isolation,
     reading: @escaping @Sendable (State) -> Result
@@ -119,40 +119,33 @@ public struct Store<State: Sendable, Action: Sendable>: StoreType {
     StateSequence(route.subscribe(to: source.removingDuplicates(equating).map { $0 }, Buffering(bufferingPolicy)))
   }
 
-  /// A proxy of a part or view of this store's state. Actions go to this store.
-  ///
-  /// The transform runs on the tree's executor, once per commit for all subscribers of the scope and its copies, if
-  /// any.
+  /// Like `StoreType.scope(to:)`.
   @inlinable
   public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
     view { $0.scope { .some(transform($0)) } }
   }
 
-  /// A proxy of a part of this store's state that may be absent.
-  ///
-  /// While the transform returns nil, its sequences deliver nothing, `state` throws `StoreError.stateUnavailable`, and
-  /// actions are accepted as usual.
+  /// Like `StoreType.scope(toOptional:)`.
   @_disfavoredOverload @inlinable public func scope<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {
     view { $0.scope(transform) }
   }
 
-  /// A proxy whose state a selector computes from this store's. Proxies of one store by the same selector share one
-  /// computation per commit.
+  /// Like `StoreType.scope(selecting:)`.
   @inlinable
   public func scope<Value: Sendable>(selecting selector: StateSelector<State, Value>) -> Store<Value, Action> {
     view { $0.select(selector) }
   }
 
-  /// A proxy of a key's value in a collection of this store's state, like `StoreType.scope(to:at:)`.
+  /// Like `StoreType.scope(to:at:)`.
   @inlinable public func scope<Key: Hashable & Sendable, Value: Sendable>(
     to keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
   ) -> Store<Value?, Action> {
     view { $0.select(StateSelector(keyPath)).value(at: key) }
   }
 
-  /// A proxy with other actions and another state, like `StoreType.projection(action:state:)`.
+  /// Like `StoreType.projection(action:state:)`.
   @inlinable public func projection<ViewAction: Sendable, ViewState: Sendable>(
     action toAction: @escaping @Sendable (ViewAction) -> Action?,
     state toState: @escaping @Sendable (State) -> ViewState

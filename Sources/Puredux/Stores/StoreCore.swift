@@ -1,6 +1,6 @@
 @usableFromInline package struct StoreCore<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let node: StoreNode<Action>
-  /// The state at every commit: child stores compose theirs with it.
+  /// The state at every commit, with which child stores compose theirs.
   @usableFromInline let source: Confined<Source<State>>
   @usableFromInline let published: Confined<Source<State>>
 
@@ -10,7 +10,6 @@
     published = part
   }
 
-  /// The part of making a store that is not specialized.
   @usableFromInline init<Owned>(
     node: StoreNode<Action>, source: Confined<Source<State>>, published: Confined<Source<State>>,
     history: History<Owned, Action>?
@@ -84,8 +83,7 @@
 
   package var instrument: TreeInstrument? { node.instrument }
 
-  /// - Parameter isOfPart: Whether the state depends only on a part of this one, so that a commit may leave it
-  ///   unchanged.
+  /// - Parameter isOfPart: Whether the state depends only on a part of this one.
   @inlinable func child<Local: Sendable, Composed: Sendable>(
     isOfPart: Bool, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     interceptor: Interceptor<Composed, Action>?, features: StoreFeatures<Local, Composed, Action>
@@ -110,7 +108,7 @@
 
   @inlinable @inline(__always) var state: State {
     get async {
-      // A store that is held has a state, even after its shutdown, and `run` itself does not throw.
+      // A held store has a state, even after its shutdown, and `run` itself does not throw.
       try! await node.tree.run(for: nil) { [published] tree throws(StoreError) in
         published.read(on: tree) { $0 }
       } pending: {
@@ -175,7 +173,6 @@
     await node.existingEffects?.untilEnded(below: node)
   }
 
-  /// Returns when all accepted actions are committed, and the sequences have ended.
   private func close(cancelling: Bool, isolation: isolated (any Actor)?) async {
     node.tree.close(node, cancelling: cancelling)
     await untilCommitted(isolation: isolation)
@@ -191,8 +188,8 @@
     try? await node.tree.run(isolation: isolation) { _ throws(StoreError) in }
   }
 
-  /// Accepts actions only from the store's own effects until the last of them has ended, the time is over, or the
-  /// caller is cancelled. Then closes the store.
+  /// Accepts only the store's own effects' actions until the last of them has ended, the time is over, or the caller is
+  /// cancelled.
   private func finish(within limit: Duration, by clock: some Clock<Duration>) async {
     await withTaskGroup { tasks in
       tasks.addTask {
@@ -200,14 +197,14 @@
         return false
       }
       tasks.addTask {
-        // The store's last action may have effects, which count. If the log is away, that action may wait for long.
+        // The last action's effects count. If the log is away, that action may wait for long.
         await untilCommitted(isolation: nil)
         await finishEffects()
         return true
       }
       let haveEnded = await tasks.next() == true
       if !haveEnded { await close(cancelling: true, isolation: nil) }
-      // When the time is over, nothing but the end of the cancelled effects is waited for.
+      // When the time is over, only the end of the cancelled effects is awaited.
       tasks.cancelAll()
     }
   }
@@ -232,7 +229,7 @@ extension StoreCore {
     await node.tree.performInOrder(.closure { [node] tree in node.effects.startingLater { body(tree) } })
   }
 
-  /// Commits an action that no store of this tree was given: by the root store alone, and without effects.
+  /// For an action given to no store of this tree.
   package func commitQuietly(_ action: Action, on tree: isolated any TreeIsolation) {
     // SAFETY: on the tree's executor.
     unsafe node.withStages { stages in

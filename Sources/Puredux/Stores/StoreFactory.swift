@@ -1,4 +1,4 @@
-/// Owns a root store and makes the stores of its tree. Familiar to users of the original Puredux.
+/// Owns a root store and makes the stores of its tree.
 ///
 ///     let factory = StoreFactory<AppState, any AppAction>(
 ///       initialState: AppState(),
@@ -14,10 +14,10 @@
 ///
 /// The root store lives as long as it, a copy of its factory, or one of its child stores is held.
 public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
-  /// The root store itself, for `shutdown()`, `interceptActions(with:)` and `statistics`.
+  /// The root store, for `shutdown()`, `interceptActions(with:)` and `statistics`.
   public let root: RootStore<State, Action>
 
-  /// For a root store that was made in another way, for instance by `withStore`.
+  /// Takes a root store made in another way, for instance by `withStore`.
   @inlinable public init(root: RootStore<State, Action>) {
     self.root = root
   }
@@ -63,28 +63,27 @@ public struct StoreFactory<State: Sendable, Action: Sendable>: StoreParent {
     root.scope(to: transform)
   }
 
-  /// A weak proxy of a part of the root store's state that may be absent.
+  /// Like `StoreType.scope(toOptional:)`, of the root store.
   @_disfavoredOverload @inlinable public func scopeStore<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
   ) -> Store<Scoped, Action> {
     root.scope(toOptional: transform)
   }
 
-  /// A weak proxy whose state is computed by a selector from the root store's.
+  /// Like `StoreType.scope(selecting:)`, of the root store.
   @inlinable public func scopeStore<Value: Sendable>(selecting selector: StateSelector<State, Value>)
     -> Store<Value, Action>
   {
     root.scope(selecting: selector)
   }
 
-  /// A weak proxy of the part of the root store's state at a key path. Proxies by the same key path share one
-  /// computation per commit.
+  /// Like `StoreType.scope(to:)` with a key path, of the root store.
   @inlinable
   public func scopeStore<Value: Sendable>(to keyPath: any KeyPath<State, Value> & Sendable) -> Store<Value, Action> {
     root.scope(to: keyPath)
   }
 
-  /// A weak proxy of a key's value in a collection of the root store's state; nil while the key is absent.
+  /// Like `StoreType.scope(to:at:)`, of the root store.
   @inlinable public func scopeStore<Key: Hashable & Sendable, Value: Sendable>(
     to keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
   ) -> Store<Value?, Action> {

@@ -1,4 +1,4 @@
-/// The parts of a store before it has its place in a tree. A child store's owned state and its composed state differ.
+/// A child store's owned and composed states differ.
 @usableFromInline struct StoreFeatures<Owned: Sendable, State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let initialState: Owned
   @usableFromInline let reduce: @Sendable (AnyStateStorage, inout Action) -> Void
@@ -61,11 +61,6 @@
 
   @inlinable var isPlain: Bool { middleware.isEmpty && history == nil && last == nil }
 
-  /// - Parameters:
-  ///   - own: Storage of the type that the closures of the features were made for.
-  ///   - turn: For a store that follows only a part of its parent's state.
-  ///   - parent: The parent's node, which the store's own node will hold.
-  ///   - above: The stages of its parent.
   @inlinable func step(
     _ own: StateStorage<Owned>, shownBy source: Source<State>, turn: PartTurn? = nil,
     under parent: StoreNode<Action>? = nil, above: CommitStages<Action>? = nil
@@ -76,7 +71,6 @@
     return fullStep(own, shownBy: source, turn: turn, under: parent, above: above)
   }
 
-  /// Not specialized, unlike the closures of the reducers, the middleware and the history.
   @usableFromInline func fullStep(
     _ own: StateStorage<Owned>, shownBy source: Source<State>, turn: PartTurn?, under parent: StoreNode<Action>?,
     above: CommitStages<Action>?
@@ -157,16 +151,16 @@ extension Source {
 }
 
 extension CommitStep {
-  /// One function for root and child stores: with two, the compiler would merge equal ones, and each call would be two
-  /// jumps. SAFETY: as for `Reducer.changing`.
+  /// One function for root and child stores: the compiler would merge two equal ones, and each call would be two jumps.
+  /// SAFETY: as for `Reducer.changing`.
   @inlinable static func reducing<Owned: Sendable>(
     by reducer: @escaping @Sendable (inout Owned, Action) -> Void
   ) -> @Sendable (AnyStateStorage, inout Action) -> Void {
     { own, action in unsafe own.known(of: Owned.self).change { reducer(&$0, action) } }
   }
 
-  /// The step of a root store with an external order. Its middleware decides when the action comes back. Its admission,
-  /// and the middleware of the stores below, decide before the action is submitted.
+  /// The root's middleware runs at the commit; its admission, and the middleware of the stores below, before the
+  /// submission.
   @usableFromInline init<State>(
     _ step: consuming CommitStep, in order: any Order<Action>, admission: [Middleware<State, Action>],
     showing source: Source<State>, quiet: CommitHandler<Action>

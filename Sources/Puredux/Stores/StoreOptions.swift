@@ -1,6 +1,4 @@
-/// How a root store and its tree run: the `options:` of `RootStore`, `StoreFactory` and `withStore`. Options that
-/// depend on the state or action type (`emits:`, `history:`) are separate parameters, or are in the `FollowingOptions`
-/// of a store that follows a log.
+/// How a root store and its tree run.
 ///
 ///     let root = RootStore(
 ///       initialState: Cart(), options: StoreOptions(executor: .mainActor, clock: clock), reducer: reduce)
@@ -9,24 +7,23 @@ public struct StoreOptions: Sendable {
   public var executor: StoreExecutor
   /// The priority of the tree's work.
   public var priority: TaskPriority?
-  /// Measures the delays of effects, in the whole tree. A clock that never ticks holds up no shutdown, if its sleep
-  /// ends when the task is cancelled. If it throws otherwise, a `ContinuousClock` takes its place.
+  /// Measures the delays of effects. A clock that never ticks delays no shutdown if cancellation ends its sleep. If it
+  /// throws otherwise, a `ContinuousClock` replaces it.
   public var clock: any Clock<Duration>
-  /// Called for effects of the tree that failed or were not begun, on the tree's executor or in the effect's task. Also
-  /// called if a store, scope or projection is made below the 100th level. Without it, reports are printed on standard
-  /// error.
+  /// Called for effects that failed or were not begun, on the tree's executor or in the effect's task, and for a store,
+  /// scope or projection made below the 100th level. By default, reports are printed on standard error.
   public var reporting: (@Sendable (EffectReport) -> Void)?
-  /// The task-local values that an action's commit and effects take over from the task that dispatched or sent it.
+  /// The task-local values that an action's commit and effects take over from the dispatching or sending task.
   public var carrying: CarriedValues?
-  /// In an object: most stores have none, and each client copies the options.
+  /// An object, because most stores have none, and each client copies the options.
   private var watch: Watch?
 
-  /// The store's name for its instrument; by default the key of the log that it follows, or the type of its state.
+  /// The name for its instrument; by default the key of the store's log, or the type of its state.
   public var name: String? {
     get { watch?.name }
     set { watch = Watch(name: newValue, instrument: instrument) }
   }
-  /// Receives commits, effects and the log's events, for metrics, traces and logs.
+  /// Receives commits, effects and the log's events.
   public var instrument: (any StoreInstrument)? {
     get { watch?.instrument }
     set { watch = Watch(name: name, instrument: newValue) }
@@ -46,7 +43,6 @@ public struct StoreOptions: Sendable {
     if name != nil || instrument != nil { watch = Watch(name: name, instrument: instrument) }
   }
 
-  /// Options of a store without any. Not a call of the initializer, whose arguments each client would set.
   @usableFromInline static var none: StoreOptions { StoreOptions() }
 
   @usableFromInline func taskRegistry(trunk: EffectRunner? = nil) -> TaskRegistry? {

@@ -5,7 +5,7 @@
 ///       var anchor: StoreAnchor<Room, RoomAction> { root.anchor }
 ///     }
 public protocol StoreParent<State, Action>: Sendable {
-  /// The state that child stores compose theirs with.
+  /// The state with which child stores compose theirs.
   associatedtype State: Sendable
   /// The actions that child stores take, and pass on to this store.
   associatedtype Action: Sendable
@@ -14,7 +14,7 @@ public protocol StoreParent<State, Action>: Sendable {
   var anchor: StoreAnchor<State, Action> { get }
 }
 
-/// A store that child stores can be attached to, or a part of its state; the anchor keeps the store alive.
+/// A store, or a part of its state, that child stores can be attached to; keeps the store alive.
 public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
   @usableFromInline let core: StoreCore<State, Action>
   @usableFromInline let store: any Actor
@@ -50,7 +50,7 @@ public struct StoreAnchor<State: Sendable, Action: Sendable>: StoreParent {
       parent: store)
   }
 
-  /// - Parameter value: Computes the part once if it is too deep to follow the state.
+  /// - Parameter value: Computes the part, once, if it is too deep to follow the state.
   @inlinable func part<Part: Sendable>(
     _ make: (Confined<Source<State>>) -> Confined<Source<Part>>, _ value: @escaping @Sendable (State) -> Part
   ) -> StoreAnchor<Part, Action> {
@@ -65,13 +65,13 @@ extension StoreParent {
   ///     // Its state is `(Cart, Draft)`.
   ///     let cart = shop.part(\.cart).childStore(initialState: Draft()) { draft, action in … }
   ///
-  /// Such a child gets a new state with each commit that changes the part, and with each action given to it or to a
-  /// store below it (G4). Actions given to the child are reduced by this store, too (G2).
-  /// A part changes if it differs, by `==`, from its value after the previous commit.
+  /// Such a child gets a new state with each commit that changes the part, and with each action given to it or below it
+  /// (G4). A part changes if it differs, by `==`, from its value after the previous commit. This store reduces the
+  /// child's actions, too (G2).
   ///
-  /// Cost: any other commit compares the part once, however many children it has, and not at all while nobody follows
-  /// them. The part is retained between commits, so a reducer that changes a collection in it copies the collection.
-  /// Use its count or a version as the part instead.
+  /// Cost: any other commit compares the part once, however many children it has, and not at all without followers. The
+  /// part is retained, so a reducer copies a collection that it changes in it: use the collection's count or a version
+  /// instead.
   @inlinable public func part<Part: Equatable & Sendable>(
     _ keyPath: any KeyPath<State, Part> & Sendable
   ) -> StoreAnchor<Part, Action> {
@@ -87,7 +87,7 @@ extension StoreParent {
   ///     let shelf = shop.part { $0.shelves[number] }
   ///
   /// Like a part at a key path, but cheaper if the key path would have an index or a computed property. Only children
-  /// of the anchor that one call returns share the comparison.
+  /// of one returned anchor share the comparison.
   @inlinable public func part<Part: Equatable & Sendable>(
     _ value: @escaping @Sendable (State) -> Part
   ) -> StoreAnchor<Part, Action> {
@@ -98,8 +98,8 @@ extension StoreParent {
   ///
   ///     let visit = hotel.part(\.rooms, at: 12).childStore(initialState: Visit()) { visit, action in … }
   ///
-  /// Such a child gets a new state with each commit that writes the key, as for `scope(to:at:)` (G4). It also gets one
-  /// with each action given to it or to a store below it. Any other commit costs it nothing.
+  /// Such a child gets a new state with each commit that writes the key, as for `scope(to:at:)`, and with each action
+  /// given to it or below it (G4). Other commits cost it nothing.
   @inlinable public func part<Key: Hashable & Sendable, Value: Sendable>(
     _ keyPath: any KeyPath<State, Keyed<Key, Value>> & Sendable, at key: Key
   ) -> StoreAnchor<Value?, Action> {
@@ -110,27 +110,24 @@ extension StoreParent {
     }
   }
 
-  /// A child store with its own local state, composed with this store's state by a mapping.
+  /// A child store with its own local state, composed with this store's state by a mapping. It keeps this store alive.
+  /// Making it takes a few allocations, and a request of the tree only if it has effects of the state.
   ///
-  /// The child keeps this store alive. Making it takes a few allocations, and requests something of the tree only if it
-  /// has effects of the state.
-  ///
-  /// Call this on a concrete type or on `some StoreParent`. Through `any StoreParent`, the child's commits are not
-  /// specialized for your types, and cost three times as much.
+  /// Call this on a concrete type or on `some StoreParent`: through `any StoreParent`, the child's commits are not
+  /// specialized, and cost three times as much.
   ///
   /// - Parameters:
   ///   - initialState: The child's own state before the first action.
-  ///   - stateMapping: Composes the child's state, at every commit that is followed, and when the state is read.
-  ///   - interceptor: The side effects of actions given to the child or to a store below it, before those of the stores
-  ///     above.
+  ///   - stateMapping: Composes the child's state, at every commit that is followed, and at each read.
+  ///   - interceptor: The side effects of actions given to the child or below it, before those of the stores above.
   ///   - interceptors: Like those of a root store, with the composed state.
-  ///   - middleware: Wraps actions given to the child or to a store below it, before the middleware of this store.
+  ///   - middleware: Wraps actions given to the child or below it, before this store's middleware.
   ///   - emits: Which commits the child publishes, by the composed state.
   ///   - history: Records the changes of the child's own reducer.
-  ///   - atEnd: The child's last action, given to it once, when it is shut down or released: for presence. Not given if
-  ///     a store above it was ended before. Its effects are cancelled with the child. If the child finishes
-  ///     (`InterceptorShutdown.finish`), the action comes first, and its effects are awaited like all others.
-  ///   - reducer: Changes the local state, before this store's reducer changes its own.
+  ///   - atEnd: An action given to the child once, when it is shut down or released, unless a store above it ended
+  ///     before: for presence. Its effects are cancelled with the child. If the child finishes
+  ///     (`InterceptorShutdown.finish`), the action comes first, and its effects are awaited.
+  ///   - reducer: Changes the local state, before this store's reducer.
   @inlinable public func childStore<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
@@ -163,7 +160,7 @@ extension StoreParent {
     )
   }
 
-  /// A child store with its own local state, whose state is the tuple of this store's state and its own.
+  /// A child store whose state is the tuple of this store's state and its own.
   @inlinable public func childStore<Local: Sendable>(
     initialState: Local, interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil,
     interceptors: Interceptor<(State, Local), Action>...,

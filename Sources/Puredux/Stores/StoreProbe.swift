@@ -1,4 +1,4 @@
-/// A store of any kind for `PureduxTesting`, beyond the public interface.
+/// Access to a store of any kind for `PureduxTesting`.
 package struct StoreProbe<State: Sendable>: Sendable {
   private let node: any AnyStoreNode
   private let source: Confined<Source<State>>
@@ -14,8 +14,7 @@ package struct StoreProbe<State: Sendable>: Sendable {
     return root
   }
 
-  /// Passes each state to a closure, as `states()` delivers them, but within the commit, on the tree's executor. Starts
-  /// at the place in the order that is taken when this returns.
+  /// Like `states()`, but within the commit, on the tree's executor, from this place in the order on.
   ///
   /// - Parameter ended: Called once, after the last state, when the store ends or the subscription is cancelled; at
   ///   once if the store has ended.
@@ -30,8 +29,7 @@ package struct StoreProbe<State: Sendable>: Sendable {
     return Subscription { [node] in _ = node.enqueue { tree in follower(on: tree).detachIfIdle() } }
   }
 
-  /// Calls a closure on the tree's executor, between two commits, after everything that was requested of the tree
-  /// before. Nil if the tree has ended.
+  /// After all earlier requests, between two commits, on the tree's executor. Nil if the tree has ended.
   @discardableResult
   package func visit<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result? {
     try? await root.run(isolation: nil, by: nil) { _ throws(StoreError) in
@@ -47,8 +45,7 @@ package struct StoreProbe<State: Sendable>: Sendable {
     await root.settled(isolation: nil)
   }
 
-  /// The number of effects that run or wait in the tree: by id (unknown after the tree's end), and of all that have no
-  /// id or are cancelled.
+  /// Running and waiting effects: by id (unknown after the tree's end), and those without an id or cancelled.
   package func effects() async -> (named: [String: Int], unnamed: Int) {
     let root = root
     let known = await visit { root.existingEffects.map { ($0.namedCounts, $0.unnamedCount) } ?? ([:], 0) }
@@ -61,10 +58,9 @@ package struct StoreProbe<State: Sendable>: Sendable {
 }
 
 extension RootStore {
-  /// Figures of the tree: a snapshot between two commits, without first performing pending requests. After the end,
-  /// these are the figures at the end.
+  /// Figures of the tree, between two commits or at the end. Does not perform pending requests first.
   ///
-  /// Only reading costs anything: each followed source and each subscription is visited once.
+  /// Cost: only the read, which visits each followed source and each subscription once.
   @inlinable public nonisolated var statistics: StoreStatistics {
     get async { await core.node.tree.statistics(of: core.source.map { $0 }) }
   }
@@ -77,8 +73,8 @@ extension Tree {
     await statistics(of: source, unlessEnded: nil)!
   }
 
-  /// - Parameter node: Node of a store that the caller does not hold; nil is returned if it has ended. Checked on the
-  ///   executor, because an ended store's parts may be released elsewhere.
+  /// - Parameter node: The node of a store that the caller does not hold: nil is returned if it has ended. Checked on
+  ///   the executor, because an ended store's parts may be released elsewhere.
   func statistics(
     of source: Confined<AnySource>, unlessEnded node: StoreNode<Action>?,
     isolation: isolated (any Actor)? = #isolation
@@ -120,10 +116,10 @@ extension Tree {
 
 extension Sequence {
   /// Sends the actions of a history to a store, in order. A new store with the same reducers, whose initial state is
-  /// the first entry's `stateBefore`, goes through the same states.
+  /// the first entry's `stateBefore`, passes through the same states.
   ///
-  /// The store should have no middleware and no interceptor: the history has the actions that middleware passed on,
-  /// including those that an interceptor dispatched.
+  /// The store should have no middleware and no interceptor: the history has actions as middleware passed them on, and
+  /// those that an interceptor dispatched.
   ///
   /// - Throws: The errors of the store's `send`.
   public func replay<State, Action>(

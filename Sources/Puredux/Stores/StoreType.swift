@@ -1,32 +1,30 @@
-/// A type that takes actions. Adopted from SwiftRex.
+/// A type that takes actions.
 public protocol ActionHandler<Action>: Sendable {
   /// The actions that it takes.
   associatedtype Action: Sendable
 
-  /// Gives the store an action and returns at once. Can be called from anywhere, even from a reducer.
+  /// Submits an action and returns at once, from anywhere, even from a reducer.
   ///
-  /// When this returns, the action has its place in the tree's order (G1). It will be committed even if the store is
-  /// released right after (G9), unless middleware stops it.
+  /// The action then has its place in the tree's order (G1). It will be committed, even if the store is released (G9),
+  /// unless middleware stops it.
   ///
-  /// - Returns: `.enqueued`, or a reason why the action changes nothing: `.terminated` if the store is shut down or
-  ///   released, `.unmapped` if a projection maps the action to nil, `.tooDeep` if the store lies below the 100th
-  ///   level. A store that follows a log also returns `.overloaded` or `.stopped`.
+  /// - Returns: `.enqueued`, or why the action changes nothing: `.terminated` if the store is shut down or released,
+  ///   `.unmapped` if a projection maps the action to nil, `.tooDeep` if the store is below the 100th level. A store
+  ///   that follows a log also returns `.overloaded` or `.stopped`.
   @discardableResult func dispatch(_ action: Action) -> DispatchResult
 
-  /// Gives the store an action and returns after its commit, which follows the commits of everything dispatched before.
+  /// Submits an action and returns after its commit, which follows everything dispatched before.
   ///
-  /// Provides the back-pressure that `dispatch` lacks. A sent action is committed even if the task is cancelled
-  /// meanwhile. If the store follows a log, a cancelled task does not wait for that.
+  /// Provides back-pressure. The action is committed even if the task is cancelled, unless the store follows a log.
   ///
-  /// - Throws: `StoreError.terminated` if the store is shut down or released; `.unmapped` if a projection maps the
-  ///   action to nil; `.tooDeep` if the store lies below the 100th level; `.rejected` if middleware stopped the action.
-  ///   In each case the action changes nothing (G9). A store that follows a log throws `.stopped` if it cannot go on.
-  ///   If the task is cancelled, such a store throws `.withdrawn` if its log has not received the action, which changes
-  ///   nothing, and otherwise `.outcomeUnknown`.
+  /// - Throws: If the action changes nothing (G9): `StoreError.terminated`, `.unmapped` or `.tooDeep`, as `dispatch`
+  ///   returns them; `.rejected` if middleware stopped the action. A store that follows a log throws `.stopped` if it
+  ///   cannot go on. In a cancelled task, it throws `.withdrawn` if the log has not received the action, which changes
+  ///   nothing, or `.outcomeUnknown`.
   func send(_ action: Action) async throws(StoreError)
 }
 
-/// A type whose state can be read and followed. Adopted from SwiftRex.
+/// A type whose state can be read and followed.
 public protocol StateProvider<State>: Sendable {
   /// The state that it shows.
   associatedtype State: Sendable
@@ -34,43 +32,38 @@ public protocol StateProvider<State>: Sendable {
   /// The state after everything that was requested of the tree before.
   ///
   /// - Throws: `StoreError.terminated` if the store is shut down or released, `.tooDeep` if it is a proxy below the
-  ///   100th level, `.stateUnavailable` if an optional scope has no state at present. Stores that own their state do
-  ///   not throw.
+  ///   100th level, `.stateUnavailable` if an optional scope has no state. Stores that own their state do not throw.
   var state: State { get async throws(StoreError) }
 
-  /// The states from now on: the present one, and then one for each commit that the store publishes, in order (G4).
+  /// The present state, and then one for each commit that the store publishes, in order (G4).
   ///
-  /// Subscribes in this call, not at the first `await`: no state is lost between the call and the loop (G5). The
-  /// sequence ends when its consumer is cancelled or releases it, and after the last state of a store that is shut down
-  /// or released. It never keeps the store alive (G7). A slow consumer delays nobody (G6).
+  /// Subscribes in this call, so no later state is lost (G5). The sequence ends when its consumer is cancelled or
+  /// releases it, and after the store's last state. It never keeps the store alive (G7), and delays nobody (G6).
   ///
   /// - Parameters:
-  ///   - bufferingPolicy: Which states are buffered for a slow consumer: all, the newest n or the oldest n. A limit
-  ///     below one counts as one. A state is stored at most twice, however many consumers there are:
-  ///     once for those with `.bufferingOldest` that have room, to each of which the commit adds it, and once for all
-  ///     others. A large limit, or `.unbounded`, stores nothing for a consumer with a small one.
+  ///   - bufferingPolicy: Which states are buffered for a slow consumer (G6): all, the newest n or the oldest n. A limit
+  ///     below one counts as one. A state is stored at most twice, however many consumers there are: once for those
+  ///     with `.bufferingOldest` that have room, and once for all others. A large limit stores nothing for a small one.
   ///   - equating: Leaves out a state that equals the one delivered before.
   func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy, removeStateDuplicates equating: Equating<State>
   ) -> AsyncStream<State>
 }
 
-/// A store of any kind: `RootStore`, `StateStore` or `Store`. All have the same delivery contract, so a function can
-/// take `some StoreType<State, Action>`.
+/// A store of any kind: `RootStore`, `StateStore` or `Store`. All have the same delivery contract.
 public protocol StoreType<State, Action>: ActionHandler, StateProvider {
   /// Identifies the store within its tree; for a proxy, the store that its actions are given to.
   var id: StoreID { get }
 
-  /// A weak proxy of this store: `Sendable`, cheap to make and to pass on. It never keeps the store alive.
+  /// A weak proxy of this store, cheap to make and to pass on.
   func store() -> Store<State, Action>
 
-  /// Sends an action and reads the state right after that commit, before any other.
+  /// Sends an action and reads the state right after that commit.
   ///
-  /// The closure runs on the tree's executor and should be short: the tree waits for it. It reads the state in place,
-  /// without a copy, so a large collection stays uniquely referenced.
+  /// The closure runs on the tree's executor, in place and without a copy, and should be short.
   ///
   /// - Throws: The errors of `send(_:)`; `StoreError.stateUnavailable` if an optional scope has no state after the
-  ///   commit, which has taken place nevertheless.
+  ///   commit, which has taken place.
   func send<Result: Sendable>(
     _ action: Action, reading: @escaping @Sendable (State) -> Result
   ) async throws(StoreError) -> Result
@@ -93,13 +86,13 @@ extension StoreType {
     try await store().send(action, isolation: nil, reading: reading)
   }
 
-  /// Like `send(_:)`, straight from the caller's actor and back to it.
+  /// Like `send(_:)`, from the caller's actor and back to it.
   @inline(__always) @inlinable
   public func send(_ action: Action, isolation: isolated (any Actor)? = #isolation) async throws(StoreError) {
     try await store().send(action, isolation: isolation)
   }
 
-  /// Like `send(_:reading:)`, straight from the caller's actor and back to it.
+  /// Like `send(_:reading:)`, from the caller's actor and back to it.
   @inline(__always) @inlinable public func send<Result: Sendable>(
     _ action: Action, isolation: isolated (any Actor)? = #isolation, reading: @escaping @Sendable (State) -> Result
   ) async throws(StoreError) -> Result {
@@ -123,8 +116,7 @@ extension StoreType {
 
   /// A proxy of a part or view of this store's state. Actions go to this store.
   ///
-  /// The transform runs on the tree's executor, once per commit for all subscribers of the scope and its copies, if
-  /// any.
+  /// The transform runs on the tree's executor, once per commit for all subscribers of the scope and its copies.
   @inlinable
   public func scope<Scoped: Sendable>(to transform: @escaping @Sendable (State) -> Scoped) -> Store<Scoped, Action> {
     store().scope(to: transform)
@@ -132,7 +124,7 @@ extension StoreType {
 
   /// A proxy of a part of this store's state that may be absent.
   ///
-  /// While the transform returns nil, its sequences deliver nothing, `state` throws `StoreError.stateUnavailable`, and
+  /// While the transform returns nil, sequences deliver nothing, `state` throws `StoreError.stateUnavailable`, and
   /// actions are accepted as usual.
   @_disfavoredOverload @inlinable public func scope<Scoped: Sendable>(
     toOptional transform: @escaping @Sendable (State) -> Scoped?
@@ -140,15 +132,13 @@ extension StoreType {
     store().scope(toOptional: transform)
   }
 
-  /// A proxy whose state a selector computes from this store's. Proxies of one store by the same selector share one
-  /// computation per commit.
+  /// A proxy whose state a selector computes. A store's proxies by the same selector share one computation per commit.
   @inlinable
   public func scope<Value: Sendable>(selecting selector: StateSelector<State, Value>) -> Store<Value, Action> {
     store().scope(selecting: selector)
   }
 
-  /// A proxy of the part of this store's state at a key path. Proxies by the same key path share one computation per
-  /// commit.
+  /// A proxy of the part at a key path. Proxies by the same key path share one computation per commit.
   @inlinable
   public func scope<Value: Sendable>(to keyPath: any KeyPath<State, Value> & Sendable) -> Store<Value, Action> {
     store().scope(selecting: StateSelector(keyPath))
@@ -156,10 +146,9 @@ extension StoreType {
 
   /// A proxy of a key's value in a collection of this store's state; nil while the key is absent.
   ///
-  /// Its sequences deliver the value at the subscription, and then one for each commit that writes the key: that
-  /// changes the value in place, sets it, even to an equal value, or removes it. A commit costs the followers of the
-  /// keys that it writes, and no others. The scope retains no value between
-  /// commits.
+  /// Its sequences deliver the value at the subscription, and then one for each commit that writes the key (G4): that
+  /// changes the value in place, sets it, even to an equal value, or removes it. A commit costs only the followers of
+  /// the keys that it writes. The scope retains no value between commits.
   ///
   /// All keys count as written if:
   ///
@@ -169,14 +158,13 @@ extension StoreType {
   /// - more was written, since the last commit that reached the scope, than `Keyed` remembers (at least 64 keys);
   /// - more than eight copies of the collection were made between its writes since that commit.
   ///
-  /// A commit may be left out, by `emits:` or by a part above the key. Its write then counts with the next commit that
-  /// is not left out (G4). There are two exceptions:
+  /// The write of a commit that is left out, by `emits:` or by a part above the key, counts with the next one that is
+  /// not (G4), with two exceptions:
   ///
-  /// - If that next commit restores the very collection that the scope has shown last, the scope may deliver nothing,
-  ///   as nothing has changed.
+  /// - If that commit restores the very collection that the scope has shown last, the scope may deliver nothing.
   /// - A subscriber that subscribed in between may get its first element once more.
   ///
-  /// In both cases the subscriber's last element is the value after the last commit that was not left out.
+  /// In both cases the last element is the value after the last commit that was not left out.
   ///
   /// For a store of the value without nil, use `scope(to: \.rooms, at: id).scope(toOptional: { $0 })`.
   @inlinable public func scope<Key: Hashable & Sendable, Value: Sendable>(
@@ -185,7 +173,7 @@ extension StoreType {
     store().scope(to: keyPath, at: key)
   }
 
-  /// The values that a selector computes from the states, one for each commit, as `states()` delivers them.
+  /// A selector's values, one for each commit, as `states()` delivers them.
   @inlinable public func states<Value: Sendable>(
     _ selector: StateSelector<State, Value>,
     bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
@@ -203,7 +191,7 @@ extension StoreType {
     scope(selecting: selector).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
-  /// The parts of the states at a key path, one for each commit, as `states()` delivers them.
+  /// The parts at a key path, one for each commit, as `states()` delivers them.
   @inlinable public func states<Value: Sendable>(
     _ keyPath: any KeyPath<State, Value> & Sendable,
     bufferingPolicy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded,
@@ -221,19 +209,18 @@ extension StoreType {
     scope(to: keyPath).states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
-  /// A proxy with other actions and another state, for code that should see and do no more than its part. Adopted from
-  /// SwiftRex.
+  /// A proxy with other actions and another state, for code that should see and do no more than its part.
   ///
   ///     let cart = store.projection(
   ///       action: { (action: CartAction) in action.isAllowed ? AppAction.cart(action) : nil },
   ///       state: { (state: AppState) in CartState(state) })
   ///
-  /// If an action maps to nil, it is not dispatched: `dispatch` returns `.unmapped`, `send` throws
-  /// `StoreError.unmapped`. Any store can be projected, even a scope or another projection.
+  /// If an action maps to nil, `dispatch` returns `.unmapped`, and `send` throws `StoreError.unmapped`. Any store can
+  /// be projected.
   ///
   /// - Parameters:
   ///   - toAction: Runs in the caller of `dispatch` and `send`, before anything is requested of the tree.
-  ///   - toState: Like the transform of a scope: on the tree's executor, once per commit for all subscribers.
+  ///   - toState: Runs on the tree's executor, once per commit for all subscribers.
   @inlinable public func projection<ViewAction: Sendable, ViewState: Sendable>(
     action toAction: @escaping @Sendable (ViewAction) -> Action?,
     state toState: @escaping @Sendable (State) -> ViewState

@@ -1,8 +1,7 @@
 // Stores, parts, scopes and projections below `AnySource.greatestLevel` are closed from the start.
 
 extension StoreNode {
-  /// The source of a value that is computed from a state once, in the tree's order, for a store or part that is too
-  /// deep to follow the state.
+  /// A value computed from a state once, at its place in the order.
   @usableFromInline func constant<State: Sendable, Value: Sendable>(
     of source: Confined<Source<State>>, _ make: @escaping @Sendable (State) -> Value
   ) -> Confined<Source<Value>> {
@@ -23,7 +22,6 @@ extension StoreNode {
 }
 
 extension AnyStoreNode {
-  /// A view of this store that is too deep.
   @usableFromInline func makeTooDeepView() -> any AnyStoreNode {
     reportTooDeep()
     return makeClosedView()
@@ -33,7 +31,6 @@ extension AnyStoreNode {
 }
 
 extension StoreCore {
-  /// A child that is too deep: its state is the mapping's result at its place in the order, and never changes.
   @usableFromInline func tooDeepChild<Local: Sendable, Composed: Sendable>(
     initialState: Local, stateMapping: @escaping @Sendable (State, Local) -> Composed,
     history: History<Local, Action>?
@@ -41,7 +38,7 @@ extension StoreCore {
     if !node.isTooDeep { node.reportTooDeep() }
     let source = node.constant(of: source) { stateMapping($0, initialState) }
     let child = StoreNode(tooDeepUnder: node, isView: false, showing: source.map { $0 })
-    // The history's sequences end, unless other stores share the history.
+    // Ends the history's sequences, unless other stores share it.
     history?.attach(child)
     history?.detach(child)
     return StoreCore<Composed, Action>(node: child, part: source)

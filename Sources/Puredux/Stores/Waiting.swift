@@ -5,8 +5,8 @@ public struct TimedOut: Error, Sendable, Equatable {
 }
 
 extension StoreType {
-  /// The time of day and year by the store's clock, like `Dispatch.now`. Put it into an action, because a reducer must
-  /// not read a clock. A test can set it (`ManualClock`).
+  /// The time of day and year by the store's clock, for actions: a reducer must not read a clock. A test can set it
+  /// (`ManualClock`).
   public var now: WallTime { store().route.node.wallTime }
 
   /// Returns the first state that satisfies a condition: the present state, or one that the store publishes later.
@@ -14,15 +14,14 @@ extension StoreType {
   ///     try await store.first(where: \.isReady, within: .seconds(5))
   ///
   /// It takes its place in the order when it is called (G5): no later state is missed. The condition runs on the tree's
-  /// executor, for each commit that the store publishes, until it holds; it should be cheap. No state is buffered. An
-  /// effect that waits here in its own task is at rest, whichever tree it belongs to (G8).
+  /// executor, for each published commit, until it holds; it should be cheap. No state is buffered.
   ///
   /// - Parameters:
   ///   - condition: Returns whether a state ends the wait.
-  ///   - limit: Measured by the store's clock. Without it, the wait lasts until the end of the store. With zero or
-  ///     less, only the present state counts.
+  ///   - limit: Measured by the store's clock; by default the wait lasts until the store's end. With zero or less, only
+  ///     the present state counts.
   ///   - isolation: The caller's actor.
-  /// - Throws: `TimedOut` when the time is over; `StoreError.terminated` when the store ends, and `.tooDeep` if it lies
+  /// - Throws: `TimedOut` when the time is over; `StoreError.terminated` when the store ends, and `.tooDeep` if it is
   ///   below the 100th level; `CancellationError` when the task is cancelled.
   @discardableResult public func first(
     where condition: @escaping @Sendable (State) -> Bool, within limit: Duration? = nil,
@@ -45,8 +44,7 @@ extension StoreType {
     return try await node.untilEnded(outcome, within: limit, isolation: isolation)
   }
 
-  /// Returns the first action committed from now on that satisfies a condition and was given to this store or one below
-  /// it. Otherwise like `firstAction(matching:within:)`.
+  /// Returns the first action that satisfies a condition. Otherwise like `firstAction(matching:within:)`.
   @discardableResult public func firstAction(
     where condition: @escaping @Sendable (Action) -> Bool, within limit: Duration? = nil,
     isolation: isolated (any Actor)? = #isolation
@@ -55,24 +53,22 @@ extension StoreType {
   }
 
   /// Returns the value that a pattern extracts from the first matching action that is committed from now on and was
-  /// given to this store or one below it. For a condition without a value, use `firstAction(where:within:)`.
+  /// given to this store or one below it.
   ///
   ///     let user = try await store.firstAction(
   ///       matching: { if case .loggedIn(let user) = $0 { user } else { nil } }, within: .seconds(30))
   ///
-  /// It takes its place in the order when it is called (G1): the cause of the action must come after that. In an
-  /// effect, an action dispatched before may already be committed. Wait for its state by `first(where:within:)`, or
-  /// `perform` it.
+  /// It takes its place in the order when it is called (G1): the cause of the action must come later. An action that an
+  /// effect dispatched before may already be committed: wait for its state by `first(where:within:)`, or `perform` it.
   ///
   /// The pattern runs on the tree's executor, after the interceptors, until it matches. If the store follows a log,
-  /// only actions that were given on this replica count (G13).
+  /// only actions given on this replica count (G13).
   ///
   /// - Parameters:
   ///   - pattern: Extracts a value from an action; nil if the action does not match.
   ///   - limit: Like that of `first(where:within:)`. With zero or less, no action matches.
   ///   - isolation: The caller's actor.
-  /// - Throws: The errors of `first(where:within:)`; `StoreError.unmapped` if this is a projection, whose actions the
-  ///   tree does not have.
+  /// - Throws: The errors of `first(where:within:)`; `StoreError.unmapped` if this is a projection.
   @discardableResult public func firstAction<Found: Sendable>(
     matching pattern: @escaping @Sendable (Action) -> Found?, within limit: Duration? = nil,
     isolation: isolated (any Actor)? = #isolation
@@ -92,7 +88,7 @@ extension StoreType {
     let ending = node.effects.atEnd(of: node) { outcome.end(with: .failure(StoreError.terminated)) }
     defer {
       node.effects.forget(ending)
-      // Held, so that no other object gets its number until this command has its place in the order.
+      // Held, so that no other object gets its number before this command has its place.
       withExtendedLifetime(outcome) { watch.end(number) }
     }
     return try await node.untilEnded(outcome, within: limit, isolation: isolation)
@@ -105,7 +101,7 @@ extension AnyStoreNode {
   ) async throws -> Value {
     let effect = RunningEffect.ofThisTask
     let isOwn = effect.map { hosts($0) } ?? false
-    // In its place in the order, after everything that was requested before the time was over.
+    // After everything that was requested before the time was over.
     let timeIsOver = { @Sendable [self] in place(.closure { _ in outcome.end(with: .failure(TimedOut())) }) }
     var timeout: Timeout?
     if let limit, limit > .zero {
@@ -132,7 +128,7 @@ extension AnyStoreNode {
 }
 
 extension StoreType {
-  /// Gives the store an action, and returns after its commit, like `send(_:)`, but gives up after a time limit.
+  /// Sends an action like `send(_:)`, but gives up after a time limit.
   ///
   ///     do {
   ///       try await board.send(.rename("Plans"), within: .seconds(2))
@@ -142,25 +138,23 @@ extension StoreType {
   ///       // It may be committed, maybe later.
   ///     }
   ///
-  /// Without a log, the action is committed in its turn, so the limit covers only the wait for that turn. A reducer
-  /// that is running is always awaited.
+  /// Without a log, the limit covers only the wait for the action's turn. A running reducer is always awaited.
   ///
   /// - Parameters:
   ///   - action: The action to commit.
   ///   - limit: Measured by the store's clock. With zero or less, the action is committed if nothing is before it and
   ///     the store follows no log, and withdrawn otherwise. More than a hundred years counts as a hundred years.
   ///   - isolation: The caller's actor.
-  /// - Throws: `StoreError.withdrawn` if the limit was over before the action's turn, or before the store's log
-  ///   received it: the action changes nothing. `.outcomeUnknown` if the log received it: the action may be committed.
-  ///   Otherwise the errors of `send(_:)`.
+  /// - Throws: `StoreError.withdrawn` if the limit was over before the action's turn, or before the log received it:
+  ///   the action changes nothing. `.outcomeUnknown` if the log received it: the action may be committed. Otherwise the
+  ///   errors of `send(_:)`.
   public func send(
     _ action: Action, within limit: Duration, isolation: isolated (any Actor)? = #isolation
   ) async throws(StoreError) {
     try await store().route.send(action, within: limit, isolation: isolation) { _ in }
   }
 
-  /// Like `send(_:within:)`, and reads the state right after that commit, like `send(_:reading:)`. The closure is not
-  /// called if the action was given up.
+  /// Like `send(_:within:)` and `send(_:reading:)`. The closure is not called if the action was given up.
   public func send<Result: Sendable>(
     _ action: Action, within limit: Duration, isolation: isolated (any Actor)? = #isolation,
     reading: @escaping @Sendable (State) -> Result

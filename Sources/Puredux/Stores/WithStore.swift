@@ -7,8 +7,8 @@
 /// When this returns, even by a throw or a cancellation, the tree is shut down and none of its tasks is left. The
 /// interceptor's tasks are child tasks of the caller's: they are cancelled with it, and share its task-local values.
 ///
-/// Tasks that still run when the body ends are cancelled. To let them finish, end the body with `await
-/// store.shutdown(interceptors: .finish(within: …))`.
+/// Tasks that still run when the body ends are cancelled. To let them finish, end the body with
+/// `await store.shutdown(interceptors: .finish(within: …))`.
 @inlinable public func withStore<State: Sendable, Action: Sendable, Result, Failure: Error>(
   initialState: State, options: StoreOptions = .none,
   interceptor: (@Sendable (Action, Dispatch<Action>) async -> Void)? = nil, interceptors: Interceptor<State, Action>...,

@@ -1,13 +1,10 @@
 import Synchronization
 
-/// The work of an action that `perform` awaits after its commit: the effects that the commit begins, the actions that
-/// they dispatch, the effects of these, and so on.
-///
-/// It is carried by commits, as the tree knows the awaited work of the current one, and by effects, in their
-/// revocation. If no caller waits, nothing is carried.
+/// The work that `perform` awaits after a commit: the effects that it begins, the actions that they dispatch, the
+/// effects of these, and so on. Carried only while a caller waits.
 @usableFromInline final class AwaitedWork: Sendable {
   let owner: any AnyObject & Sendable
-  /// The number of unfinished parts: the caller's own, effects and actions.
+  /// The unfinished parts: the caller's own, effects and actions.
   private let parts = LockedValue(1)
   private let cancelled = Atomic(false)
   private let outcome = FirstOutcome<Void>()
@@ -33,17 +30,14 @@ import Synchronization
     if isOver { outcome.end(with: .success(())) }
   }
 
-  /// Returns when all parts have ended.
-  ///
-  /// - Parameter effect: The effect whose work the current task does, if any. It rests meanwhile, as the awaited
-  ///   effects count themselves.
+  /// - Parameter effect: The current task's effect, if any. It rests meanwhile: the awaited effects count themselves.
   func untilOver(of effect: RunningEffect?, isolation: isolated (any Actor)? = #isolation) async {
     _ = await outcome.value(of: effect, for: .time)
   }
 }
 
 extension AwaitedWork {
-  /// An effect, or an action to be committed. It ends when it is released, at the latest.
+  /// An effect, or an action to be committed. Ends at its release, at the latest.
   final class Part: Sendable {
     let awaitedWork: AwaitedWork
     private let isOver = Atomic(false)

@@ -1,18 +1,15 @@
 import Synchronization
 
-/// A lock for operations that mostly take a few nanoseconds. A waiting thread spins, then yields, then sleeps for short
-/// intervals.
+/// A lock for operations of a few nanoseconds. A waiting thread spins, then yields, then sleeps for short intervals.
 ///
-/// A plain store unlocks it, as there is no thread to wake. A `Mutex` needs a second atomic read-modify-write for that,
-/// which is a quarter of a dispatch, and contending threads go to the kernel (`Docs/Project/Performance.md`, both threads). In
-/// return, it has no priority inheritance, fairness or recursion check. It has no queue that a flood could fill: a
-/// thread that tries while the lock is free gets it.
+/// A `Mutex` needs a second atomic read-modify-write to unlock, a quarter of a dispatch, and contending threads go to
+/// the kernel (`Docs/Project/Performance.md`). In return, this lock has no priority inheritance, fairness or recursion
+/// check. It has no queue that a flood could fill.
 ///
-/// All of it is inlined, so the optimizer may release an unused result of a body before the lock. A body must therefore
-/// not return a value whose release runs a user's code. Keep such values in a `LockedValue`, and drop them by
-/// `releasingOutside`.
+/// The optimizer may release an unused result of a body before the lock. A body must therefore not return a value whose
+/// release runs a user's code: keep such values in a `LockedValue`, and drop them by `releasingOutside`.
 ///
-/// On Apple's systems it is a `Mutex`, as threads of very different priorities share a processor there.
+/// On Apple's systems, where threads of very different priorities share a processor, it is a `Mutex`.
 @usableFromInline struct BriefLock: ~Copyable, Sendable {
   #if canImport(Darwin)
     @usableFromInline let mutex = Mutex(())

@@ -4,9 +4,9 @@
 ///     let store = RootStore(initialState: Cart(), options: options, reducer: reduce)
 ///
 /// The values of the caller that dispatches or sends an action are set in its commit (middleware, reducers, mappings
-/// and interceptors), in its effects, and in the commits and effects of the actions that these dispatch (G8). Without
-/// it, none of them sees the caller's values, except where a `send` is performed in its own task. The last action of a
-/// child store (`atEnd:`), and effects that the first state begins, have none.
+/// and interceptors) and in its effects, and carried on to their actions (G8). Without it, none of these sees the
+/// caller's values, except where a `send` is performed in its own task. A child store's last action (`atEnd:`), and
+/// effects that the first state begins, have none.
 public struct CarriedValues: Sendable {
   let capture: @Sendable () -> Context
 

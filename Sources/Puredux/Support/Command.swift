@@ -27,9 +27,8 @@ extension Command {
   }
 }
 
-/// A queue of commands, which run one after the other on a tree's executor.
 @usableFromInline protocol CommandQueue: AnyObject, Sendable {
-  /// Takes the command's place in the order. Returns false if the queue no longer accepts commands.
+  /// False if the queue accepts no commands any more.
   func enqueue(_ command: Command) -> Bool
   func hosts(_ effect: RunningEffect) -> Bool
 }

@@ -1,8 +1,8 @@
-/// The isolation of one tree of stores. It proves to the compiler that code runs on the tree's executor.
+/// Proves to the compiler that code runs on a tree's executor.
 @usableFromInline package protocol TreeIsolation: Actor {}
 
-/// A reference to a value that is confined to a tree's executor. Any code may hold and pass it; only code on that
-/// executor can access the value.
+/// A value confined to a tree's executor. Any code may hold and pass it; only code on that executor can access the
+/// value.
 ///
 /// SAFETY: `callAsFunction` and `withValue` give access to the value, and the compiler allows their calls only in a
 /// tree's isolation. `map` gives access as well, and its closures store the value in another confined value. Values of
@@ -15,14 +15,13 @@
     unsafe unconfined = value
   }
 
-  /// Passes the value to a closure in place. Always inlined, as an unspecialized call would look up types.
+  /// Always inlined: an unspecialized call would look up types.
   @inline(__always) @inlinable func withValue<Result: ~Copyable, Failure: Error>(
     on tree: isolated any TreeIsolation, _ body: (borrowing Value) throws(Failure) -> Result
   ) throws(Failure) -> Result {
     try unsafe body(unconfined)
   }
 
-  /// Makes another confined value from this one and a second one of the same tree, without exposing either.
   @inlinable func map<Second, Other: ~Copyable>(
     with second: Confined<Second>, _ make: (borrowing Value, Second) -> Other
   ) -> Confined<Other> {

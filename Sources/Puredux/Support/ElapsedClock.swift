@@ -1,4 +1,4 @@
-/// A clock whose times are durations since its creation, independent of the type of its instants.
+/// A clock whose times are durations since its creation.
 package struct ElapsedClock: Sendable {
   private let elapsed: @Sendable () -> Duration
   private let sleep: @Sendable (_ until: Duration) async throws -> Void
@@ -8,7 +8,7 @@ package struct ElapsedClock: Sendable {
   package init(_ clock: some Clock<Duration>) {
     let start = clock.now
     let elapsed = { @Sendable in
-      // A clock set by hand may show any time. The limit prevents overflows when a duration is added.
+      // A clock set by hand may show any time. The limit prevents overflows.
       min(max(start.duration(to: clock.now), .longest * -1_000), .longest * 1_000)
     }
     self.elapsed = elapsed
@@ -29,10 +29,10 @@ package struct ElapsedClock: Sendable {
   package var wallTime: WallTime { wall() }
 
   /// Returns when this clock reaches a time, or when the continuous clock does if this one cannot sleep; at once if the
-  /// caller is cancelled. If the clock wakes it too early, it returns, and `now` may be less.
+  /// caller is cancelled. If the clock wakes it too early, `now` may be less.
   ///
   /// - Parameters:
-  ///   - effect: An effect of the current task. If the task does its work, the effect pauses.
+  ///   - effect: An effect, which pauses if the current task does its work.
   ///   - cause: The cause of the pause.
   func wait(
     until time: Duration, in effect: RunningEffect? = nil, for cause: RunningEffect.Pause.Cause = .time
@@ -48,7 +48,7 @@ package struct ElapsedClock: Sendable {
   ) async {
     let pause = RunningEffect.Pause(for: cause) { _ in elapsed() < time }
     await withTaskCancellationHandler {
-      // After the handler is set: cancellation of the effect ends the pause, as a cancelled effect does not rest.
+      // After the handler is set: a cancelled effect does not rest.
       if let effect, effect.isHere { effect.pauses(by: pause) }
       do {
         try await sleep(time)
@@ -67,8 +67,7 @@ package struct ElapsedClock: Sendable {
     if duration > .zero { await wait(until: now + duration.clamped, in: effect, for: cause) }
   }
 
-  /// Returns when the wall clock shows that time or a later one; at once if the caller is cancelled. If the wall clock
-  /// has been set back meanwhile, it waits again.
+  /// Waits again if the wall clock was set back. Returns at once if the caller is cancelled.
   func wait(until time: WallTime, in effect: RunningEffect? = nil) async {
     var rest = time - wallTime
     while rest > .zero {
@@ -79,7 +78,7 @@ package struct ElapsedClock: Sendable {
     }
   }
 
-  /// Sleeps for a duration, and yields if that is zero or less. Returns false if the task is cancelled.
+  /// Yields if the duration is zero or less. Returns false if the task is cancelled.
   package func sleep(for duration: Duration) async -> Bool {
     if duration > .zero { await wait(duration) } else { await Task.yield() }
     return !Task.isCancelled
@@ -87,7 +86,6 @@ package struct ElapsedClock: Sendable {
 }
 
 extension Clock<Duration> {
-  /// See `ElapsedClock.wait(until:in:for:)`.
   func wait(_ duration: Duration) async { await ElapsedClock(self).wait(duration) }
 }
 
@@ -98,10 +96,9 @@ extension Duration {
   package var clamped: Duration { min(max(self, .zero), .longest) }
 }
 
-/// A clock that is told of a sleep before the effect counts as asleep. So it knows every sleeper when a store has
+/// A clock that is told of a sleep before the effect counts as asleep, so that it knows every sleeper when a store has
 /// settled.
 package protocol AnnouncedClock: Clock where Duration == Swift.Duration {
-  /// Announces the next `sleep(until:)` with this deadline.
   func announceSleep(until deadline: Instant)
 }
 
@@ -112,10 +109,8 @@ extension AnnouncedClock {
   }
 }
 
-/// A time limit for the work of an effect, or of any task. Its owner acts when the time is over.
-///
-/// The clock and the effect are told of the limit when it is made. So the clock knows of it before the effect counts as
-/// resting.
+/// A time limit for work, whose owner acts when the time is over. The clock and the effect are told at once, before the
+/// effect counts as resting.
 struct Timeout: Sendable {
   private let clock: ElapsedClock
   private let time: Duration
@@ -132,10 +127,9 @@ struct Timeout: Sendable {
     effect?.expects(pause)
   }
 
-  /// Returns when the time has come, or the current task is cancelled. Called once.
+  /// Also returns if the current task is cancelled. Called once.
   func wait() async { await clock.waitAnnounced(until: time) }
 
-  /// Called when the owner has acted, or no longer has to.
   func end() {
     pause.end()
     effect?.ended(pause)

@@ -1,4 +1,4 @@
-/// An ordered dictionary, for instance of rooms, cards or devices, whose keys can be followed one by one.
+/// An ordered dictionary whose keys can be followed one by one.
 ///
 ///     struct Hotel { var rooms: Keyed<Int, Room> = [:] }
 ///
@@ -7,9 +7,8 @@
 ///
 ///     for await room in hotel.scope(to: \.rooms, at: 12).states() { … }  // This room only.
 ///
-/// It records which keys are written, so a commit costs only the followers of these keys. Keys are in insertion order,
-/// so the order is the same on every replica. Two collections are equal if they have equal values at the same keys in
-/// the same order.
+/// It records which keys are written, so a commit costs only their followers. Keys are in insertion order, the same on
+/// every replica. Two collections are equal if they have equal values at the same keys in the same order.
 ///
 /// Reading, writing and removing take amortized constant time. The first write after a copy copies the entries if the
 /// copy is still held, for instance by a history or by a follower of the whole state. In addition to the values, it
@@ -26,7 +25,7 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   }
 
   @usableFromInline var places: [Key: Int] = [:]
-  /// In insertion order. Removed entries are compacted from time to time.
+  /// Removed entries are compacted from time to time.
   @usableFromInline var entries: ContiguousArray<Entry> = []
   @usableFromInline var writes = KeyedWrites<Key>()
 
@@ -38,7 +37,7 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     for (key, value) in pairs { self[key] = value }
   }
 
-  /// Makes a collection of identifiable values. Later values replace earlier ones with the same key.
+  /// Like `init(_:)` with pairs, by the values' ids.
   @inlinable public init(_ values: some Sequence<Value>) where Value: Identifiable, Value.ID == Key {
     for value in values { self[value.id] = value }
   }
@@ -54,7 +53,7 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   /// The values in order, as a new array, in linear time.
   @inlinable public var values: [Value] { map(\.value) }
 
-  /// The value of a key, or nil. It is changed in place. A new key is appended.
+  /// The value of a key, or nil. Changed in place; a new key is appended.
   @inlinable public subscript(key: Key) -> Value? {
     get { places[key].flatMap { entries[$0].value } }
     _modify {
@@ -70,13 +69,12 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
   }
 
-  /// The value of a key, or a default for a new key. It is changed in place.
+  /// The value of a key, or a default for a new key. Changed in place.
   @inlinable public subscript(key: Key, default makeValue: @autoclosure () -> Value) -> Value {
     get { self[key] ?? makeValue() }
     _modify {
       let place = places[key]
       if place != nil { writes.note(key, count: count) }
-      // A key with an index has a value.
       yield &entries[place ?? append(makeValue(), for: key)].value!
     }
   }
@@ -106,7 +104,7 @@ public struct Keyed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     return value
   }
 
-  /// Removes all keys. Each of them counts as written.
+  /// Removes all keys, which all count as written.
   @inlinable public mutating func removeAll() {
     writes.noteAll()
     places = [:]
@@ -208,7 +206,7 @@ extension Keyed: CustomStringConvertible, CustomReflectable {
   }
 }
 
-/// An ordered collection whose mirror is that of a dictionary.
+/// An ordered collection with a dictionary's mirror.
 package protocol OrderedByKeys {}
 
 extension Keyed: OrderedByKeys {}

@@ -1,9 +1,7 @@
 import Synchronization
 
-/// The keys of a collection's last writes, in order.
-///
-/// Each copy gets a new version on its first write, and remembers the marks at which it left its last eight ancestors.
-/// So it can tell whether a mark belongs to its own past. A version has one owner if its object is uniquely referenced.
+/// The keys of a collection's last writes, in order. Each copy gets a new version on its first write. It remembers the
+/// marks at which it left its last eight ancestors, and so recognizes marks of its own past.
 @usableFromInline struct KeyedWrites<Key: Hashable & Sendable>: Sendable {
   @usableFromInline final class Version: Sendable {
     @usableFromInline let number: UInt64
@@ -11,7 +9,7 @@ import Synchronization
     @usableFromInline init() { number = versionCount.wrappingAdd(1, ordering: .relaxed).newValue }
   }
 
-  /// A place in a collection's sequence of writes; zero if it was never written.
+  /// Zero if the collection was never written.
   @usableFromInline struct Mark: Equatable, Sendable {
     @usableFromInline let version: UInt64
     @usableFromInline let place: Int
@@ -23,7 +21,6 @@ import Synchronization
   }
 
   @usableFromInline var version: Version?
-  /// The marks at which the last eight ancestors were left.
   @usableFromInline var earlier: [Mark] = []
   @usableFromInline var keys: ContiguousArray<Key> = []
   @usableFromInline var forgotten = 0
@@ -32,7 +29,7 @@ import Synchronization
 
   @inlinable var mark: Mark { Mark(version: version?.number ?? 0, place: forgotten + keys.count) }
 
-  /// The keys written since a mark; nil if they are unknown, so that every key may have been written.
+  /// Nil if they are unknown: every key may have been written.
   @inlinable func keys(since mark: Mark) -> ContiguousArray<Key>.SubSequence? {
     let isOwnPast =
       mark.version == version?.number ?? 0 || earlier.contains { $0.version == mark.version && mark.place <= $0.place }
@@ -56,7 +53,6 @@ import Synchronization
   }
 
   @usableFromInline mutating func beginVersion() {
-    // A copy copies few keys.
     if keys.count > 64 {
       forgotten += keys.count - 64
       keys = ContiguousArray(keys.suffix(64))

@@ -26,7 +26,7 @@ import Synchronization
     withObject { $0 } ?? made(make)
   }
 
-  /// Separate from the code that finds the object, which then has no types to look up if it is not specialized.
+  /// Separate, so that code that finds the object looks up no types.
   @inlinable @inline(never) func made(_ make: () -> Object) -> Object {
     let made = unsafe Unmanaged.passRetained(make())
     let (isStored, winner) = unsafe reference.pointer.compareExchange(
@@ -37,8 +37,7 @@ import Synchronization
   }
 }
 
-/// The untyped part of `Lazy`. A deinitializer is not specialized, and looking up a generic type in it would cost more
-/// than its other work.
+/// Untyped: a deinitializer is not specialized, and would look up a generic type.
 @usableFromInline @safe struct LazyReference: ~Copyable {
   @usableFromInline let pointer: Atomic<UnsafeMutableRawPointer?>
 

@@ -1,10 +1,8 @@
 import Synchronization
 
-/// A value behind a lock.
-///
-/// It is a `Mutex` with an atomic that signals each handover and is compiled into the client. On Linux the contended
-/// path of `Mutex` is in a library that the thread sanitizer does not see. Without the atomic, it would report false
-/// races in this library's tests and in those of its users. The cost of two plain moves is not measurable.
+/// A `Mutex` with an atomic that signals each handover and is compiled into the client. On Linux the contended path of
+/// `Mutex` is in a library that the thread sanitizer does not see: without the atomic, it reports false races. The cost
+/// is not measurable.
 @usableFromInline package struct LockedValue<Value: Sendable>: ~Copyable, Sendable {
   @usableFromInline let mutex: Mutex<Value>
   @usableFromInline let handover = Atomic(false)
@@ -23,8 +21,7 @@ import Synchronization
     }
   }
 
-  /// Runs a body under the lock, and releases its result outside. Otherwise the optimizer may release an unused result,
-  /// and run a user's code, before the lock is released.
+  /// Otherwise the optimizer may release an unused result, and run a user's code, under the lock.
   @inline(__always) @inlinable package func releasingOutside<Result>(_ body: (inout Value) -> Result) {
     let result = withLock(body)
     withExtendedLifetime(result) {}

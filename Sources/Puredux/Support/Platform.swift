@@ -16,7 +16,7 @@ enum Platform {
     return .seconds(Int64(time.tv_sec)) + .nanoseconds(Int64(time.tv_nsec))
   }
 
-  /// Writes bytes to standard error. Bytes that do not fit are lost.
+  /// Bytes that do not fit are lost.
   static func writeError(_ bytes: UnsafeBufferPointer<UInt8>) {
     guard let start = bytes.baseAddress else { return }
     // SAFETY: the caller's bytes, which are read during the call.
@@ -28,7 +28,7 @@ enum Platform {
   static func pauseThread() { usleep(50) }
 }
 
-/// Standard error, the default destination of reports.
+/// The default destination of reports.
 package struct StandardError: TextOutputStream {
   package init() {}
 

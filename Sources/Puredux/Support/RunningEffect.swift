@@ -1,19 +1,17 @@
 import Synchronization
 
-/// An effect before, during and after its run. It identifies the tasks of the effect; an address would not, as it is
-/// reused. Subclasses define the work.
+/// An effect before, during and after its run. Identifies the effect's tasks; an address would be reused. Subclasses
+/// define the work.
 ///
 /// SAFETY: variables are atomic, or behind the lock. The compiler does not check a class that can be inherited from.
 @usableFromInline class RunningEffect: @unchecked Sendable {
   private struct Contents {
-    /// The effects that its host belongs to, as they made the store.
     var outer: [RunningEffect] = []
-    /// The number of unmatched `holdPauses` calls, and the newest pause held back.
     var holdCount = 0
     var newest: Pause?
   }
 
-  /// The innermost effect that the current task is or was part of, as a task may outlive its effect.
+  /// The innermost effect that the current task is or was part of: a task may outlive its effect.
   @TaskLocal static var current: RunningEffect?
 
   final let runner: any Host
@@ -22,26 +20,24 @@ import Synchronization
   private let isOver = Atomic(false)
   private let endsElsewhere = Atomic(false)
   private let contents = LockedValue(Contents())
-  /// The task that does the work, as distinct from its child tasks and the tasks that it has made.
+  /// Not one of its child tasks or of the tasks that it made.
   private let mainTask = Atomic(0)
 
   init(of runner: any Host) { self.runner = runner }
 
-  /// Does the work once, in the current task and as `current`, and reports its end. The base class has no work.
+  /// The base class has no work.
   func run() async {
     if begins() { runner.ended(self) }
   }
 
-  /// Returns true once: when the work is to be done.
   final func begins() -> Bool { !hasBegun.exchange(true, ordering: .relaxed) }
 
-  /// The end has a place in the order, at which the host learns of it, instead of from the task that does the work.
+  /// The host learns of the end at its place in the order, not from the task.
   final func endIsTaken() { endsElsewhere.store(true, ordering: .relaxed) }
   final var isEndTaken: Bool { endsElsewhere.load(ordering: .relaxed) }
 
   final var number: Int { place.load(ordering: .relaxed) }
 
-  /// Called before the host makes its task.
   final func starts(as number: Int, within outer: [RunningEffect]) {
     place.store(number, ordering: .relaxed)
     if !outer.isEmpty { contents.withLock { $0.outer = outer } }
@@ -72,7 +68,7 @@ import Synchronization
   final func holdPauses() { contents.withLock { $0.holdCount += 1 } }
 
   final func releasePauses() {
-    // Pauses are held back until the newest has been reported, so that none overtakes it.
+    // Until the newest has been reported, so that none overtakes it.
     while let newest = contents.withLock({ contents in
       if contents.holdCount == 1, let newest = contents.newest.take() { return newest }
       contents.holdCount -= 1
@@ -80,17 +76,15 @@ import Synchronization
     }) { runner.effect(self, pausesBy: newest) }
   }
 
-  /// Another task waits for a timeout, and then resumes the task that does the work. Until the timeout has ended, the
-  /// effect rests only if the time has not come.
+  /// Another task waits for a timeout, and then resumes this one. Until then, the effect rests only if the time has not
+  /// come.
   final func expects(_ timeout: Pause) { runner.effect(self, expects: timeout) }
   final func ended(_ timeout: Pause) { runner.ended(timeout) }
 
   final func end() { isOver.store(true, ordering: .relaxed) }
 
-  /// The effect whose work the current task does.
   static var ofThisTask: RunningEffect? { current.flatMap { $0.isHere ? $0 : nil } }
 
-  /// The running effects that the current task is part of.
   static var ofCurrentTask: [RunningEffect] {
     guard let current else { return [] }
     return (current.contents.withLock { $0.outer } + [current]).filter { !$0.hasEnded }
@@ -115,16 +109,14 @@ extension RunningEffect {
       case elements
       /// A time of the store's clock, or an event that a test decides about.
       case time
-      /// A time of the store's clock, for work that lasts as long as the store. A store that finishes does not wait for
-      /// it.
+      /// A time of the store's clock, in work that lasts as long as the store. A finishing store does not wait for it.
       case interval
 
       var isTimed: Bool { self == .time || self == .interval }
     }
 
     let cause: Cause
-    /// Whether the wait seems to go on. When the closure has acquired a lock, the pause may be over, and the value
-    /// behind the lock gone.
+    /// When the closure has acquired a lock, the pause may be over, and the value behind the lock gone.
     let isPending: @Sendable (Pause) -> Bool
     private let isOver = Atomic(false)
     private let isDue = Atomic(false)
@@ -134,8 +126,7 @@ extension RunningEffect {
       self.isPending = isPending
     }
 
-    /// Whether the effect still waits. For a sleep, this is the result of `look`: this is called under a lock, and the
-    /// clock may be the user's.
+    /// For a sleep, the result of `look`: this is called under a lock, and the clock may be the user's.
     var holds: Bool {
       if hasEnded { return false }
       return cause.isTimed ? !isDue.load(ordering: .relaxed) : isPending(self)
@@ -143,7 +134,7 @@ extension RunningEffect {
 
     var hasEnded: Bool { isOver.load(ordering: .acquiring) }
 
-    /// Checks whether the time has come. Never reset, as a caller may be stale.
+    /// Never reset, because a caller may be stale.
     func look() { if !isPending(self) { isDue.store(true, ordering: .relaxed) } }
 
     @usableFromInline func end() { isOver.store(true, ordering: .releasing) }
@@ -151,20 +142,17 @@ extension RunningEffect {
 }
 
 extension RunningEffect.Host {
-  // A host that is never asked whether its effects rest ignores timeouts.
+  // For a host that is never asked whether its effects rest.
   func effect(_ effect: RunningEffect, expects timeout: RunningEffect.Pause) {}
   func ended(_ timeout: RunningEffect.Pause) {}
 }
 
-/// An effect that calls a closure.
-///
 /// SAFETY: the initializer sets the closure, and it is taken after `begins` has returned true, which happens once. The
 /// compiler does not check subclasses of `RunningEffect`.
 final class ClosureEffect: RunningEffect, @unchecked Sendable {
   typealias Body = @Sendable (RunningEffect) async -> Void
 
-  /// Nil once begun, so that an object that holds the effect, such as a `Dispatch`, does not hold the captures of its
-  /// work.
+  /// Nil once begun, so that a holder of the effect, such as a `Dispatch`, does not hold its captures.
   private var body: Body?
 
   init(of runner: any Host, _ body: @escaping Body) {
@@ -179,8 +167,8 @@ final class ClosureEffect: RunningEffect, @unchecked Sendable {
   }
 }
 
-/// Whether the actions that an effect dispatches are refused. Set on the tree's executor, in commit order, or from any
-/// thread when a subscription is cancelled.
+/// Whether an effect's actions are refused. Set on the tree's executor, in commit order, or from any thread when a
+/// subscription is cancelled.
 ///
 /// SAFETY: the flags are atomic, and `awaitedWork` is set before this is shared; subclasses are responsible for their
 /// own state. The compiler does not check a class that is not final.
@@ -188,7 +176,6 @@ final class ClosureEffect: RunningEffect, @unchecked Sendable {
   private let revoked = Atomic(false)
   private let dispatched = Atomic(false)
   private final let whole: Revocation?
-  /// The awaited work that the effect and its actions belong to, if any. Set before this is shared.
   final var awaitedWork: AwaitedWork?
 
   init(within whole: Revocation? = nil) {

@@ -1,7 +1,5 @@
-/// A FIFO queue in segments. Growing moves only elements of the first segment, and removing from the front shifts no
-/// others. An operation on a million elements therefore takes no longer than on ten.
-///
-/// Copies share segments. A copy costs nothing, and a later change costs at most one segment and the list of segments.
+/// A FIFO queue in segments: growing moves only the first segment's elements, and removal from the front moves none.
+/// Copies share segments: a later change copies at most one segment and the list of segments.
 @usableFromInline struct SegmentedQueue<Element> {
   @usableFromInline let shift: Int
   @usableFromInline var segments = Queue<ContiguousArray<Element?>>()
@@ -22,7 +20,7 @@
     count += 1
   }
 
-  /// The first segment grows with its elements, as most queues have no other.
+  /// The first segment grows with its elements: most queues have no other.
   @inline(never) @inlinable mutating func appendSegment() {
     var segment: ContiguousArray<Element?> = []
     if !segments.isEmpty { segment.reserveCapacity(segmentLength) }
@@ -36,7 +34,7 @@
     head += 1
     if count == 0 {
       head = 0
-      // A small segment keeps its capacity, so that a reader that is one element behind does not allocate each time.
+      // A small segment keeps its capacity: a reader one element behind does not allocate each time.
       if segments.count == 1, (segments[0]?.capacity ?? 0) <= 16 {
         segments.update(0) { $0?.removeAll(keepingCapacity: true) }
       } else {
@@ -49,7 +47,6 @@
     return element
   }
 
-  /// Moves the first elements to the end of another queue: in whole segments, if that is empty.
   mutating func move(_ number: Int, to other: inout SegmentedQueue) {
     var left = min(number, count)
     if other.isEmpty, other.shift == shift {

@@ -1,7 +1,5 @@
-/// The serial executor of a tree.
-///
-/// Its root store, its child stores and all work on their states share it. An action therefore passes through a whole
-/// path of stores without a hop.
+/// The serial executor of a tree, shared by its stores and all work on their states: an action passes through a path of
+/// stores without a hop.
 public struct StoreExecutor: Sendable {
   enum Kind {
     case own
@@ -17,25 +15,24 @@ public struct StoreExecutor: Sendable {
     return (executor as? any StepByStep)?.isStepByStep == true
   }
 
-  /// An executor of the tree's own, on the global thread pool. It is the fastest to reach.
+  /// An executor of the tree's own, on the global thread pool. The fastest to reach.
   ///
-  /// It is the executor of a default actor: Swift runs such an actor's jobs on the calling task's preferred task
-  /// executor, if any. A caller whose executor pauses in the middle of a `send` therefore blocks the tree for everyone.
-  /// If callers may prefer such executors, use `.serial`.
+  /// Swift runs its jobs on the calling task's preferred task executor, if any: if that pauses during a `send`, it
+  /// blocks the tree for everyone. If callers may prefer such executors, use `.serial`.
   public static var own: StoreExecutor { StoreExecutor(kind: .own) }
 
   /// The main actor's executor.
   public static var mainActor: StoreExecutor { StoreExecutor(kind: .mainActor) }
 
-  /// An executor of the caller's, which the tree keeps alive. The tree depends on no other, and runs on even while the
-  /// thread pool is blocked. Its requests are enqueued there at once, as on the main actor.
+  /// An executor of the caller's, kept alive by the tree, which depends on no other, not even on the thread pool.
+  /// Requests are enqueued there at once, as on the main actor.
   public static func serial(_ executor: any SerialExecutor) -> StoreExecutor {
     StoreExecutor(kind: .brought(executor))
   }
 }
 
 extension StoreExecutor {
-  /// A function that runs on this executor, one call at a time.
+  /// Runs one call at a time on this executor.
   package func running<Input: Sendable, Output: Sendable>(
     _ body: @escaping @Sendable (Input) -> Output
   ) -> @Sendable (Input) async -> Output {
@@ -63,8 +60,6 @@ extension StoreExecutor {
   }
 }
 
-/// A serial executor, looked up once and kept alive.
-///
 /// SAFETY: the unowned reference is stored next to the object that keeps its executor alive. The main actor's executor
 /// lives forever.
 @usableFromInline @safe struct ExecutorReference: Sendable {

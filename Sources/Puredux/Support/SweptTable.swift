@@ -1,5 +1,5 @@
-/// A dictionary whose values may become obsolete without notice. A sweep removes obsolete values when the table has
-/// doubled since the last sweep, so adding a value takes amortized constant time.
+/// A dictionary whose values may become obsolete. A sweep whenever it has doubled removes them, in amortized constant
+/// time.
 struct SweptTable<Key: Hashable, Value> {
   private var values: [Key: Value] = [:]
   private var sweepCount = 64

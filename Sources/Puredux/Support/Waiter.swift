@@ -1,6 +1,4 @@
-/// A suspended task that waits to be handed a value.
-///
-/// It is an unchecked continuation, as one is made for each delivery.
+/// A suspended task that waits for a value. An unchecked continuation, because one is made for each delivery.
 ///
 /// SAFETY: each holder of a waiter (cursors, an inbox, an effect group, a pending request) keeps it in exactly one
 /// place, and removes it from there to hand it out. Every caller that receives one resumes it.
@@ -24,7 +22,7 @@
   }
 }
 
-/// A waiter for a value of any type, so that code that stores waiters is compiled once.
+/// Independent of the value's type, so that code that stores waiters is compiled once.
 @usableFromInline struct AnyWaiter: Hashable, Sendable {
   @usableFromInline let bits: UInt
 
@@ -40,13 +38,13 @@ extension AnyWaiter {
 }
 
 extension Waiter {
-  /// The waiter that an `AnyWaiter` was made from. Unsafe: it must have been a waiter for the same type of value.
+  /// Unsafe: it must have been a waiter for the same type of value.
   @unsafe @inlinable init(_ waiter: AnyWaiter) {
     unsafe self.init(unsafeBitCast(waiter.bits, to: UnsafeContinuation<Value, Never>.self))
   }
 }
 
-/// The outcome of a wait that may end in several ways. The first counts.
+/// The first outcome counts.
 final class FirstOutcome<Value: Sendable>: Sendable {
   typealias Outcome = Result<Value, any Error>
 
@@ -77,10 +75,10 @@ final class FirstOutcome<Value: Sendable>: Sendable {
     waiter?.resume(returning: outcome)
   }
 
-  /// Returns when there is an outcome. Called once.
+  /// Called once.
   ///
   /// - Parameters:
-  ///   - effect: The effect whose work the current task does, if any. It rests meanwhile.
+  ///   - effect: The current task's effect, if any. It rests meanwhile.
   ///   - cause: The cause of the effect's pause.
   func value(
     of effect: RunningEffect?, for cause: RunningEffect.Pause.Cause, isolation: isolated (any Actor)? = #isolation

@@ -1,16 +1,15 @@
-/// A time of day and year. It means the same in every process and after a restart, unlike an instant of a
-/// `ContinuousClock`. So it can be part of a state or an action.
+/// A time of day and year. Unlike an instant of a `ContinuousClock`, it means the same in every process and after a
+/// restart, so it can be part of a state or an action.
 ///
 ///     try await auction.send(.open(until: auction.now + .seconds(3600)))
 ///
 /// To convert a date of Foundation, use `WallTime(since1970: .seconds(date.timeIntervalSince1970))`, and back
 /// `Date(timeIntervalSince1970: time.since1970 / .seconds(1))`.
 public struct WallTime: Sendable, Hashable, Comparable {
-  /// The time since the beginning of 1970 in UTC, without leap seconds. It is limited to 100,000 years in both
-  /// directions.
+  /// The time since the beginning of 1970 in UTC, without leap seconds, limited to 100,000 years in both directions.
   public let since1970: Duration
 
-  /// Makes a time. A negative duration is a time before 1970; one beyond 100,000 years is limited to that.
+  /// Makes a time, limited to 100,000 years. A negative duration is a time before 1970.
   public init(since1970: Duration) {
     self.since1970 = since1970.within(.longest * 1_000)
   }
@@ -42,9 +41,9 @@ extension Duration {
 
 /// Encodes in JSON as an object of integers: `{"seconds": 1764093600, "nanoseconds": 123456789}`. JavaScript represents
 /// each exactly: `new Date(time.seconds * 1000 + time.nanoseconds / 1e6)`. A time between two nanoseconds also has
-/// `attoseconds` (10^-18 seconds) beyond the nanoseconds. Before 1970 none of the integers is positive.
+/// `attoseconds` (10^-18 seconds). Before 1970 none of the integers is positive.
 ///
-/// The earlier form, an array of the seconds and of the attoseconds beyond them, can still be decoded.
+/// Also decodes the earlier form: an array of the seconds, and of the attoseconds beyond them.
 extension WallTime: Codable {
   private enum CodingKeys: String, CodingKey { case seconds, nanoseconds, attoseconds }
 
@@ -74,8 +73,7 @@ extension WallTime: Codable {
   }
 }
 
-/// A clock that also has a wall time, which a store with this clock uses as `now`. `ManualClock` of `PureduxTesting` is
-/// one.
+/// A clock with a wall time, which a store with this clock uses as `now`, such as `ManualClock` of `PureduxTesting`.
 public protocol WallClock<Duration>: Clock {
   /// The current time of day and year.
   var wallTime: WallTime { get }

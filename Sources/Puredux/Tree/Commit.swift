@@ -1,17 +1,16 @@
 import Synchronization
 
-// The way of one action, from top to bottom: the stages of its store with their middleware (`CommitStages.process`),
-// the reducers and the publication of its path (`StoreNode.commit`), and the interceptors (`CommitHook`).
+// The path of an action: stages (`CommitStages.process`), reducers and publication (`StoreNode.commit`), interceptors
+// (`CommitHook`).
 
-/// The stages of a store's actions besides the reducers of the path. One object for all actions of the store, because
-/// only one of them passes at a time.
+/// One object serves all actions of a store, which pass one at a time.
 @usableFromInline final class CommitStages<Action: Sendable> {
   @usableFromInline typealias Commit = (inout Action, StoreNode<Action>, CommitStages<Action>) -> Void
   @usableFromInline typealias Record = (inout Action, StoreNode<Action>) -> Void
 
   // Of this store alone.
   @usableFromInline let record: Record?
-  /// The action that the store is given at its end: once, even if it is both shut down and released.
+  /// Given to the store at its end, once, even if it is both shut down and released.
   @usableFromInline var last: Action?
 
   // Of this store or one above it.
@@ -19,13 +18,12 @@ import Synchronization
   @usableFromInline let records: Bool
 
   @usableFromInline let committing: Commit
-  /// Nil without an external order.
   @usableFromInline let ordered: Ordered?
-  /// The root's middleware for commits of the root store alone, without effects, in an external order.
+  /// With an external order: the root's middleware for commits of the root store alone, without effects.
   @usableFromInline let quiet: CommitHandler<Action>?
 
-  // Of the current or last action. Atomics: they have no run-time checks for overlapping accesses.
-  /// Incremented when an action begins to pass, and when it has passed: odd in between.
+  // Atomics have no run-time exclusivity checks.
+  /// Odd while an action passes.
   @usableFromInline let passages = Atomic(0)
   @usableFromInline let hasCommitted = Atomic(false)
   // SAFETY: reached only from the tree's isolation, where the reentrancy guard admits one caller at a time
@@ -51,7 +49,6 @@ import Synchronization
     { action, node, stages in stages.commit(&action, from: node) }
   }
 
-  /// Takes an action through all stages. Returns the reason if there was no commit.
   @inlinable func process(_ action: inout Action, from node: StoreNode<Action>) -> StoreError? {
     begin()
     if ordered != nil { return processInOrder(&action, from: node) }
@@ -82,7 +79,6 @@ import Synchronization
     unsafe node.reduce(&action, recording: records)
   }
 
-  /// Distinguishes the action that passes now from those before and after it.
   @inlinable var passage: Int { passages.load(ordering: .relaxed) }
   @inlinable var isCommitted: Bool { hasCommitted.load(ordering: .relaxed) }
   @usableFromInline var isReplay: Bool { ordered?.order.isReplaying ?? false }
@@ -92,10 +88,9 @@ import Synchronization
   @inlinable func reject(_ reason: RejectionReason) { unsafe rejection = reason }
 }
 
-/// A middleware in the tree. Lives on the tree's executor.
+/// A middleware; lives on the tree's executor.
 @usableFromInline final class CommitHandler<Action: Sendable> {
-  /// Handles an action, in place. Also gets this object, so that a closure that captures only the user's closure is
-  /// compiled for it.
+  /// Gets this object, so that a closure that captures only the user's closure is specialized.
   @usableFromInline typealias Handle = (CommitHandler<Action>, inout Action, StoreNode<Action>, CommitStages<Action>) ->
     Void
 
@@ -120,8 +115,7 @@ import Synchronization
     unsafe Unmanaged.passUnretained(self)._withUnsafeGuaranteedRef { $0.handle($0, &action, node, stages) }
   }
 
-  /// Passes an action on to the next handler, or commits it. Not inlined: the calling closure is then small enough to
-  /// copy the action once, and not piece by piece.
+  /// Not inlined, so that the caller copies the action once, and not piece by piece.
   @inline(never) @inlinable func pass(_ action: inout Action, _ node: StoreNode<Action>, _ stages: CommitStages<Action>)
   {
     if let next { return next.perform(&action, node, stages) }
@@ -132,8 +126,7 @@ import Synchronization
 /// SAFETY: to be called on the tree's executor, to which all steps and hooks of the tree are confined. The caller holds
 /// this node, which holds its parent until it is destroyed, and so on up to the root.
 extension StoreNode {
-  /// The interceptors of the path see the state before, the reducers change the states, and the root store publishes
-  /// its state. Then the interceptors return effects, which start at the end.
+  /// Effects that the interceptors return start at the end.
   @unsafe @inlinable @inline(__always) func commit(_ action: inout Action, recording: Bool) {
     guard tree.hasHooks.load(ordering: .relaxed) else { return unsafe reduce(&action, recording: recording) }
     if tree.hasPreparations.load(ordering: .relaxed) { unsafe prepare(&action) }
@@ -201,9 +194,9 @@ extension StoreNode {
   }
 }
 
-/// A store's interceptor in the tree. Lives on the tree's executor, in the store's node.
+/// A store's interceptor; lives on the tree's executor.
 @usableFromInline final class CommitHook<Action: Sendable> {
-  /// Gets `context`, so that a closure that otherwise captures only constants is compiled for them.
+  /// Gets `context`, so that a closure that otherwise captures only constants is specialized.
   @usableFromInline typealias Tell = (AnyObject, inout Action, StoreNode<Action>) -> Void
 
   @usableFromInline let prepare: ((inout Action, StoreNode<Action>) -> Void)?
@@ -221,15 +214,14 @@ extension StoreNode {
 
 struct ActionWatch<Action: Sendable>: Sendable {
   let store: StoreNode<Action>
-  /// Called with each action that passes the store, until it returns true.
+  /// Called with each action until it returns true.
   let isOver: @Sendable (Action) -> Bool
 }
 
 extension CommitStages {
-  /// The further stages of a tree whose order comes from elsewhere.
   @usableFromInline final class Ordered {
     let order: any Order<Action>
-    /// The middleware of the root store, but for its admission: it decides when the action has come back.
+    /// Runs at the commit; excludes the admission.
     let middleware: CommitHandler<Action>?
 
     init(_ order: any Order<Action>, _ middleware: CommitHandler<Action>?) {
@@ -242,7 +234,7 @@ extension CommitStages {
     guard let order = ordered?.order else { return nil }
     let isCommitting = order.isCommitting
     let failure = order.process(&action, Passage(node: node, stages: self))
-    // Before the log; at the commit the instrument's handler is in front of the middleware.
+    // At the commit, the instrument's handler precedes the middleware.
     if !isCommitting, case .rejected(let reason)? = failure, let instrument = node.tree.instrument {
       let event = instrument.event(instrument.begins(at: node.commitCount), at: node.commitCount, of: node.id)
       instrument.instrument.rejected(action, reason, event, in: instrument.store)

@@ -1,28 +1,25 @@
 /// The result of dispatching an action.
 public enum DispatchResult: Sendable, Equatable {
-  /// The action has its place in the order. It will be committed, unless middleware stops it (G9), or it comes from an
-  /// effect with an id that is cancelled before the action's turn (G8).
+  /// The action has its place in the order. It will be committed, unless middleware stops it (G9), or its effect is
+  /// cancelled by its id or the state before the action's turn (G8).
   case enqueued
-  /// The store follows a log, and the actions that wait for the log have reached their bound: the action changes
-  /// nothing. Try later, or `send`, which waits.
+  /// Too many actions wait for the store's log: the action changes nothing. Try later, or use `send`, which waits.
   case overloaded
-  /// The store follows a log, and cannot go on: the action changes nothing. The store can still be read. `send` throws
-  /// the reason, and `statistics` has it.
+  /// The store follows a log and cannot go on: the action changes nothing. `send` throws the reason; the state can be
+  /// read.
   case stopped
   /// The store is shut down or released, or the dispatching effect is cancelled: the action changes nothing.
   case terminated
   /// A projection maps the action to nil: no store gets it.
   case unmapped
-  /// The store, scope or projection lies more than 100 levels deep: the action changes nothing (see "Depth" in the
-  /// contract).
+  /// Nested deeper than 100 levels: the action changes nothing.
   case tooDeep
 }
 
-/// Dispatches actions to one store: an effect gets it to respond to the store that its action was given to (G8).
+/// Dispatches actions to one store, such as the responses of an effect (G8).
 ///
-/// Synchronous and callable from anywhere, like the store's own `dispatch`; `send` returns after the commit. Does not
-/// keep the store alive. While the store finishes (`InterceptorShutdown.finish`), an effect's dispatch returns
-/// `.enqueued` until the effect has ended.
+/// Callable from anywhere, like the store's own `dispatch`. Does not keep the store alive. While the store finishes
+/// (`InterceptorShutdown.finish`), an effect's dispatch returns `.enqueued` until the effect has ended.
 public struct Dispatch<Action: Sendable>: Sendable {
   @usableFromInline enum Target: Sendable {
     case none
@@ -31,9 +28,9 @@ public struct Dispatch<Action: Sendable>: Sendable {
     case mapped(Mapped)
   }
 
-  /// An object, so that a target, which interceptors get with each action, is small.
+  /// An object keeps the target small: interceptors get one with each action.
   @usableFromInline final class Mapped: Sendable {
-    /// One closure for both ways: a `Mapped` is made whenever a lifted interceptor is asked.
+    /// One closure for both ways, made at each call of a lifted interceptor.
     @usableFromInline let give: @Sendable (Action, DispatchWay) -> DispatchAnswer
     let node: (any AnyStoreNode)?
     let effect: RunningEffect?
@@ -60,10 +57,10 @@ public struct Dispatch<Action: Sendable>: Sendable {
     target = node.map { .store($0) } ?? .none
   }
 
-  /// Gives the store an action and returns at once. When this returns, the action has its place in the order (G1).
+  /// Submits an action and returns at once; the action then has its place in the order (G1).
   ///
-  /// - Returns: The result of the store's own `dispatch`; `.terminated` also if the effect of this `Dispatch` is
-  ///   cancelled by its id or the state, or has ended while its store finishes (G8).
+  /// - Returns: The result of the store's own `dispatch`; `.terminated` also if the effect is cancelled by its id or
+  ///   the state, or has ended while its store finishes (G8).
   @discardableResult @inlinable public func callAsFunction(_ action: Action) -> DispatchResult {
     switch target {
     case .none: .terminated
@@ -73,15 +70,15 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// Gives the store an action and returns after its commit, like the store's own `send`, after everything that the
-  /// effect dispatched before (G1, G8).
+  /// Submits an action and returns after its commit, like the store's own `send`, and after everything that the effect
+  /// dispatched before (G1, G8).
   ///
   ///     .run { dispatch in
   ///       for page in try await service.pages() { try await dispatch.send(.add(page)) }
   ///       dispatch(.loaded)
   ///     }
   ///
-  /// To read the state as well, use `EffectContext.run`, whose work gets the store.
+  /// To read the state as well, use `EffectContext.run`.
   ///
   /// - Throws: `StoreError.terminated` if the store is shut down or released, or if the effect is cancelled by its id
   ///   or the state before the action's turn: the action changes nothing. Otherwise the errors of a store's `send`.
@@ -127,8 +124,7 @@ public struct Dispatch<Action: Sendable>: Sendable {
     }
   }
 
-  /// A `Dispatch` for actions of another type, which are mapped to actions of the store: for a part of a feature that
-  /// knows only its own actions.
+  /// Maps actions of another type to the store's actions: for a feature that knows only its own.
   @inlinable public func map<Other: Sendable>(_ toAction: @escaping @Sendable (Other) -> Action) -> Dispatch<Other> {
     Dispatch<Other>(
       .mapped(
@@ -187,10 +183,8 @@ extension StoreNode {
 }
 
 extension AnyStoreNode {
-  /// The commit of an action that an effect waits for: refused if the effect is cancelled before the action's turn.
-  ///
-  /// With an external order, an action that is submitted in its turn is committed later, even if the effect has been
-  /// cancelled since.
+  /// The commit of an effect's `send`, refused if the effect is cancelled before the action's turn, unless an external
+  /// order has taken it by then.
   func prepared(
     by effect: RunningEffect, _ revocation: Revocation?, _ commit: @escaping ActionCommit
   ) throws(StoreError) -> ActionCommit {
@@ -203,8 +197,7 @@ extension AnyStoreNode {
     }
   }
 
-  /// The commit of an action with the dispatcher's task-local values, if the tree carries any. An action that is
-  /// revoked before its turn is not committed.
+  /// Skipped if the action is revoked before its turn.
   func placed(
     revokedBy revocation: Revocation?,
     _ commit: @escaping @Sendable (isolated any TreeIsolation) throws(StoreError) -> Void
@@ -212,7 +205,7 @@ extension AnyStoreNode {
     .closure { [self, context = carriedContext, part = revocation?.awaitedWork?.enter()] tree in
       if revocation?.isRevoked == true { return }
       committing(of: part?.awaitedWork, on: tree) {
-        // If middleware stops the action, `dispatch` has already returned.
+        // `dispatch` has returned, so a rejection reaches no caller.
         guard let context else { return _ = try? commit(tree) }
         context.restore { try? commit(tree) }
       }
@@ -229,13 +222,11 @@ extension AnyStoreNode {
 
 @usableFromInline enum DispatchWay: Sendable { case dispatch, prepare }
 
-/// Commits an action. Called on the tree's executor.
-///
 /// - Parameter isPlaced: Whether the action took its place in the order while the store was open.
 @usableFromInline typealias ActionCommit =
   @Sendable (_ tree: isolated any TreeIsolation, _ isPlaced: Bool) throws(StoreError) -> Void
 
-/// The time limit of a `send`. An object, so that a request without one is no larger for it.
+/// An object, so that a `send` without a limit stays small.
 @usableFromInline final class SendLimit: Sendable {
   let clock: ElapsedClock
   let time: Duration

@@ -1,27 +1,25 @@
 import Synchronization
 
-/// The most recent commits of a store, with the state after each reducer. It can be read at any time, even when the
-/// store is gone:
+/// The most recent commits of a store, with the state after each reducer, readable even after the store's end:
 ///
 ///     let history = History<Human, HumanAction>(limit: 100)
 ///     let store = RootStore(initialState: Human(), history: history, reducer: reduce)
 ///     …
 ///     for entry in history.entries { print(entry.position, entry.store, entry.action, entry.state) }
 ///
-/// A root store's history has every commit of its tree. A child store's has the actions given to it or to a store below
-/// it. The states are those that the store itself owns.
+/// A root store's history has every commit of its tree; a child store's has the actions given to it or below it. The
+/// states are those that the store itself owns.
 ///
-/// It holds at most `limit` commits, each with the state before and after every reducer, so every reducer copies the
-/// collections that it changes. Meant for one store: stores that share a history add their commits in the order of
-/// arrival.
+/// Holds at most `limit` commits, each with the states before and after every reducer, so reducers copy the collections
+/// that they change. Stores that share a history add commits in the order of arrival.
 public final class History<State: Sendable, Action: Sendable>: Sendable {
   /// One commit.
   public struct Entry: Sendable {
     /// The state after one reducer.
     public struct Step: Sendable {
-      /// The name of the reducer; nil if it has none.
+      /// The reducer's name, if any.
       public let reducer: String?
-      /// The state after this reducer, which the next one gets.
+      /// The state after this reducer.
       public let state: State
 
       @inlinable init(reducer: String?, state: State) {
@@ -34,7 +32,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     public let action: Action
     /// The store that the action was given to.
     public let store: StoreID
-    /// Its place in the tree's order (G1): the tree's n-th commit, counted from one.
+    /// Its place in the tree's order (G1), counted from one.
     public let position: Int
     /// The state before the commit.
     public let stateBefore: State
@@ -54,7 +52,6 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 
   @usableFromInline struct Contents: Sendable {
     @usableFromInline var entries: SegmentedQueue<Entry>
-    /// The stores that record their commits here, and whether the last of them has ended.
     @usableFromInline var nodes: [any AnyStoreNode] = []
     @usableFromInline var hasEnded = false
     @usableFromInline var channel = Channel<Entry>()
@@ -67,7 +64,7 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
   /// The greatest number of commits that it holds.
   public let limit: Int
   @usableFromInline let contents: LockedValue<Contents>
-  /// A closure, specialized where a history is made: a store without one pays nothing.
+  /// A closure, specialized at its creation: stores without a history pay nothing.
   @usableFromInline let recording: @Sendable (History, Action, StoreNode<Action>, Steps, StateStorage<State>) -> Void
 
   /// - Parameter limit: The greatest number of commits that it holds; a limit below one counts as one.
@@ -78,15 +75,13 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
     recording = { history, action, node, steps, own in history.recordNow(action, node, by: steps, in: own) }
   }
 
-  /// The recorded commits, the oldest first. A value: filter it, or replay it.
+  /// The recorded commits, the oldest first. Reading delays no commit.
   ///
-  /// Dispatched actions are missing until they are committed: to include them, `send`, or read the store's state,
-  /// first. Reading delays no commit, however many entries there are.
+  /// Dispatched actions are missing until they are committed: `send`, or read the store's state, first.
   public var entries: [Entry] { contents.withLock { $0.entries }.all }
 
-  /// The recorded commits, and then each later one, with none lost in between. Ends with the store.
-  ///
-  /// The buffering policy applies to the later commits, as in `states()`.
+  /// The recorded commits, then each later one, without gaps. Ends with the store. The buffering policy applies to the
+  /// later commits, as in `states()`.
   public func commits(
     bufferingPolicy: AsyncStream<Entry>.Continuation.BufferingPolicy = .unbounded
   ) -> AsyncStream<Entry> {
@@ -155,7 +150,6 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
       return (contents.channel, dropped)
     }
     channel.handOver(entry, scratch: &scratch)
-    // Released here, outside the lock.
     _ = dropped
   }
 }
@@ -165,7 +159,6 @@ extension History {
     private let kept: LockedValue<SegmentedQueue<Entry>>
     private let channel: Channel<Entry>
     private let cursor: Int
-    /// Weak: the reader keeps no commits alive.
     private weak let history: History?
     private let follower = RunningEffect.current
 

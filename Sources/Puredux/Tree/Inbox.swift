@@ -1,8 +1,7 @@
-/// The requests that wait for their turn in a tree's order (G1): a pure state machine, under the requests' lock.
+/// The requests' state machine (G1), under the requests' lock.
 ///
-/// A request to an idle tree schedules one drain, which performs everything requested until it ends. A *visitor* is a
-/// `send` or a read on its way to the executor. While one is expected, a drain that has used up its quantum does not
-/// queue up again before the visitor arrives. So no flood can keep a visitor out (G10).
+/// A *visitor* is a `send` or a read on its way to the executor. While one is expected, a drain that has used up its
+/// quantum does not queue up again, so no flood keeps the visitor out (G10).
 @usableFromInline struct Inbox<Waiter> {
   @usableFromInline enum Phase: Equatable, Sendable {
     case idle
@@ -15,7 +14,7 @@
 
   @inlinable init() {}
 
-  /// Notes a request; true if the caller has to schedule a drain.
+  /// Returns whether the caller has to schedule a drain.
   @inlinable mutating func request() -> Bool {
     guard phase == .idle else { return false }
     phase = .draining
@@ -34,7 +33,7 @@
     return visitorExpected ? .leftToVisitor : .again
   }
 
-  /// A visitor has arrived; true if it has to schedule a drain for the rest left to it.
+  /// Returns whether the visitor has to schedule a drain.
   @inlinable mutating func visitorCame() -> Bool {
     guard phase == .leftToVisitor else { return false }
     phase = .draining
@@ -47,7 +46,6 @@
     return .idle(idleWaiters)
   }
 
-  /// Whether the inbox is idle; if not, the waiter is returned once it is.
   @inlinable mutating func isIdle(orTells waiter: Waiter) -> Bool {
     if phase != .idle { idleWaiters.append(waiter) }
     return phase == .idle

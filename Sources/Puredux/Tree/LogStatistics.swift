@@ -2,44 +2,44 @@
 public struct LogStatistics: Sendable, Hashable {
   /// The phases of a store that follows a log.
   public enum Phase: Sendable, Hashable {
-    /// It replays the log: the positions done, of all. On an engine where trees share positions, such as NATS, other
-    /// trees' positions count as well.
+    /// Replaying: the positions done, and all, including other trees' on an engine where trees share positions, such as
+    /// NATS.
     case recovering(UInt64, of: UInt64)
-    /// It applies new entries as they come.
+    /// Applies new entries as they arrive.
     case following
-    /// The log takes or delivers nothing for now. Reads go on; accepted actions wait.
+    /// The log takes or delivers nothing for now. Reads continue; accepted actions wait.
     case waiting(LogTrouble)
-    /// It takes nothing and applies nothing any more.
+    /// Accepts and applies nothing any more.
     case stopped(LogStop)
     /// The store has ended.
     case ended
   }
 
-  /// The store's phase.
+  /// The current phase.
   public var phase: Phase
   /// The position of the last entry applied here; 0 if there is none.
   public var position: UInt64
-  /// How long the log has taken or delivered nothing, by the store's clock; nil if it does.
+  /// How long the log has taken or delivered nothing, by the store's clock; nil if it works.
   public var waiting: Duration?
-  /// How many positions the log is known to be ahead; 0 if all known entries have been applied.
+  /// How many positions the log is known to be ahead.
   public var behind: UInt64
-  /// How many actions have been accepted here and are not committed yet.
+  /// Actions accepted here and not yet committed.
   public var pendingActions: Int
-  /// The bytes of these actions, with an overhead of some 100 for each.
+  /// The bytes of these actions, with an overhead of some 100 each.
   public var pendingBytes: Int
-  /// How many actions were skipped by decision (`OrderedLog.skip`), and how many entries had no readable action.
+  /// Actions skipped by decision (`OrderedLog.skip`), and entries without a readable action.
   public var skipped: UInt64
-  /// How many actions could not be encoded, were too large, or were refused by the log. `send` throws; `dispatch` has
-  /// returned by then.
+  /// Actions that could not be encoded, were too large, or were refused by the log. `send` throws; `dispatch` has
+  /// already returned.
   public var rejected: UInt64
-  /// How many snapshots could not be saved here, because the state could not be encoded or the log did not keep them.
-  /// Until one succeeds, opening takes longer and longer, and the log is not truncated.
+  /// Snapshots that could not be encoded or saved here. Until one succeeds, opening takes ever longer, and the log is
+  /// not truncated.
   public var failedSnapshots: UInt64 = 0
-  /// The epoch of the position; 0 if none has begun. A copy of a log, or a log restored from a backup, is another
-  /// epoch, with its own positions (`OrderedLog.beginEpoch`).
+  /// The epoch of the position; 0 if none has begun. A copied or restored log is another epoch, with its own positions
+  /// (`OrderedLog.beginEpoch`).
   public var epoch: UInt64 = 0
 
-  /// For tests of code that reads statistics.
+  /// For tests.
   public init(
     phase: Phase, position: UInt64 = 0, waiting: Duration? = nil, behind: UInt64 = 0, pendingActions: Int = 0,
     pendingBytes: Int = 0, skipped: UInt64 = 0, rejected: UInt64 = 0
@@ -57,11 +57,11 @@ public struct LogStatistics: Sendable, Hashable {
 
 /// Why a log takes no entries for a while.
 public enum LogTrouble: Sendable, Hashable {
-  /// It cannot be reached, or does not answer.
+  /// Unreachable, or without an answer.
   case unavailable
-  /// Its storage has no room left.
+  /// Out of storage.
   case full
-  /// It refuses the waiting actions, which it may have taken in an earlier attempt. They wait, with all actions after
-  /// them, until the log takes or delivers them.
+  /// It refuses the waiting actions, which it may have taken in an earlier attempt. All actions wait until the log
+  /// takes or delivers these.
   case refused
 }

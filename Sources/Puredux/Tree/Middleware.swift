@@ -1,7 +1,7 @@
-/// Wraps the reducers of a store: sees each action before them, and the state afterwards.
+/// Wraps a store's reducers: sees each action before them, and the state afterwards.
 ///
-/// Runs synchronously, on the tree's executor, for every action given to the store or to one below it. It calls `next`
-/// with the action to pass it on, calls `next` with another action to replace it, or stops it by not calling `next`:
+/// Runs synchronously, on the tree's executor, for every action given to the store or below it. It passes the action,
+/// or another one, to `next`, or stops the action by not calling `next`:
 ///
 ///     let audit = Middleware<Account, AccountAction> { action, context, next in
 ///       guard action.amount > 0 else { return context.reject("Nothing to book.") }
@@ -13,22 +13,20 @@
 ///
 /// The order of steps:
 ///
-/// 1. The middleware of the store that the action was given to, in order; then that of each store above it.
-/// 2. All reducers of the path, for the action that the middleware passed on.
-/// 3. The states are published, and the interceptors are asked.
+/// 1. The middleware of the action's store, in order; then that of each store above it.
+/// 2. All reducers of the path, for the action passed on.
+/// 3. The states are published, and the interceptors are called.
 /// 4. The middleware continues after its `next`, in reverse order.
 ///
-/// So an action is reduced by its whole path or not at all (G2), and nobody sees a state in between. Each call of
-/// `next` makes a commit, one right after the other.
+/// So either the whole path reduces an action or no store does (G2, G3). Each call of `next` makes its own commit.
+/// Actions that middleware dispatches come later in the order (G10). If middleware stops an action, `send` throws
+/// `StoreError.rejected`; `dispatch` has already returned.
 ///
-/// Actions dispatched by middleware, through `context.dispatch` or any store, come later in the order (G10). If
-/// middleware stops an action, `send` throws `StoreError.rejected`; `dispatch` has already returned.
-///
-/// **Middleware or interceptor?** Middleware decides about actions, and measures: it holds up the tree while it runs,
-/// so it must be short and cannot `await`. An interceptor does work that an action triggers: it runs alongside the
-/// tree, may take its time, and comes too late to stop anything.
+/// **Middleware or interceptor?** Middleware decides about actions, and measures: it holds up the tree, so it must be
+/// short and cannot `await`. An interceptor does work that an action triggers: it runs alongside the tree, may take its
+/// time, and comes too late to stop anything.
 public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
-  /// A closure, specialized where the middleware is made. Nil if there are several parts.
+  /// Specialized at its creation. Nil if there are several parts.
   @usableFromInline let handle:
     (@Sendable (CommitHandler<Action>, inout Action, StoreNode<Action>, CommitStages<Action>) -> Void)?
   private let parts: [Middleware]
@@ -57,7 +55,7 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     })
   }
 
-  /// Combines several into one: in order before the reducers, in reverse order after them.
+  /// Combines several: in order before the reducers, in reverse order after them.
   public init(_ middleware: [Middleware]) {
     handle = nil
     parts = middleware
@@ -70,8 +68,7 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     parts = []
   }
 
-  /// Middleware that decides before the log, in a root store that follows one. An action that it stops is not stored
-  /// (G13).
+  /// Middleware that decides before the log that a root store follows. An action that it stops is not stored (G13).
   ///
   ///     middleware: [
   ///       .admission { bid, context, next in
@@ -80,16 +77,14 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   ///       }
   ///     ]
   ///
-  /// It runs once, where the action is given to the store or one below it, after the middleware of child stores, on the
-  /// state committed here by then. It does not run at the commit, on other replicas or in replay. Each `next` submits
-  /// an action, and returns before its commit.
+  /// It runs once, where the action is given, after the middleware of child stores, on the state committed here: not at
+  /// the commit, on other replicas or in replay. Each `next` submits an action, and returns before its commit.
   ///
-  /// Two actions given at the same time may both be admitted, because neither is committed when the other is judged. A
-  /// rule that must hold belongs in other middleware, which decides at the commit, or in the reducer. For a rule in
-  /// both places, use `.guarding(atAdmission: true)`.
+  /// Two simultaneous actions may both be admitted. A rule that must hold belongs in the reducer, or in middleware that
+  /// decides at the commit; for both, use `.guarding(atAdmission: true)`.
   ///
-  /// Admission need not be a function of state and action: it may read a clock, or data of this replica. In a store
-  /// that follows no log, and in a child store, it is ordinary middleware.
+  /// Admission may read a clock, or data of this replica. In a store that follows no log, and in a child store, it is
+  /// ordinary middleware.
   @inlinable public static func admission(
     _ handle:
       @escaping @Sendable (
@@ -99,7 +94,6 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
     Middleware(handle).asAdmission
   }
 
-  /// Reports each action to the tree's instrument. Runs before all middleware, including that of child stores.
   static func telling(_ instrument: TreeInstrument) -> Middleware {
     var telling = Middleware(handle: { handler, action, node, stages in
       let beginning = instrument.begins(at: node.commitCount)
@@ -108,7 +102,7 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
       } else {
         stages.committing(&action, node, stages)
       }
-      // The quiet handler commits actions of other replicas, and those that were in the log.
+      // The quiet handler commits other replicas' actions, and those of the replay.
       let isGivenElsewhere = stages.quiet === handler
       let event = instrument.event(
         beginning, at: node.commitCount, of: node.id, isReplay: stages.isReplay, isGivenElsewhere: isGivenElsewhere)
@@ -161,7 +155,7 @@ public struct Middleware<State: Sendable, Action: Sendable>: Sendable {
   }
 }
 
-/// The state and actions available to middleware. Valid while it handles the action: later, it dispatches nothing
+/// The state and actions available to middleware, while it handles an action. Later, it dispatches nothing
 /// (`.terminated`).
 public struct MiddlewareContext<State: Sendable, Action: Sendable> {
   @usableFromInline let handler: CommitHandler<Action>
@@ -178,34 +172,32 @@ public struct MiddlewareContext<State: Sendable, Action: Sendable> {
 
   @inlinable var isUnderWay: Bool { stages.passage == passage }
 
-  /// The state of the middleware's own store: before `next`, the state before the commit; after it, the state after the
-  /// commit.
+  /// The store's own state: before `next`, that before the commit; after it, that after the commit.
   ///
-  /// If it is held during `next`, the reducers copy the collections that they change in it. In a child store, each call
-  /// composes the state.
+  /// If held during `next`, the reducers copy the collections that they change in it. A child store composes it at each
+  /// call.
   @inlinable public var state: State {
     var state: State?
     // SAFETY: `Middleware.handlers` has given the handler a source of its middleware's `State`, and this context.
     unsafe handler.source.known(of: State.self).withState { state = $0 }
-    // The stores on an action's path were held when it was accepted, so they have a state until it is committed.
+    // Accepted actions keep the stores of their path alive.
     return state!
   }
 
-  /// The store that the action was given to: the middleware's own, or one below it. After the action is handled,
-  /// `.root`.
+  /// The store that the action was given to. After the action is handled, `.root`.
   @inlinable public var store: StoreID { isUnderWay ? node.id : .root }
 
-  /// Whether the action has been committed: false before `next`, and after it if other middleware stopped the action.
+  /// False before `next`, and after it if other middleware stopped the action.
   @inlinable public var isCommitted: Bool { stages.isCommitted }
 
-  /// Whether the store replays an entry that was in its log when it was opened. Middleware must pass on the same action
-  /// as at the first commit. Its reports, counts and prints have been made before.
+  /// Whether the store replays an entry that was in its log at the opening. Middleware must pass on the same action as
+  /// at the first commit, and has made its reports before.
   @inlinable public var isReplay: Bool { stages.isReplay }
 
   /// Dispatches to the store that the action was given to.
   @inlinable public var dispatch: Dispatch<Action> { Dispatch(node: isUnderWay ? node : nil) }
 
-  /// Gives the reason for stopping the action: `send` throws `StoreError.rejected` with it.
+  /// The reason that `send` throws in `StoreError.rejected` if the action is stopped.
   @inlinable public func reject(_ reason: RejectionReason) {
     stages.reject(reason)
   }

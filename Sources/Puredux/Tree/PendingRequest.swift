@@ -1,17 +1,14 @@
 @usableFromInline enum Visit<Result: Sendable>: Sendable {
   case done(Result)
-  /// The visitor was not let in, and waits for the result of its request.
   case pending(PendingRequest<Result>)
 }
 
-/// The request of a visitor that arrives while another request waits, or from within the tree's own work. It takes its
-/// place in the order at once, and a drain performs it in its turn.
+/// The request of a visitor that arrives while requests wait, or from within the tree's own work. It takes its place in
+/// the order at once, and a drain performs it. The visitor receives only the result: if resumed to perform the request,
+/// its task would pass through the global executor and lose its place.
 ///
-/// The visitor is not resumed to perform it: a resumed task passes through the global executor first, and would lose
-/// its place on the way. It receives the result instead.
-///
-/// A caller can give up a `send` that waits for the log, or has a limit. The lock decides whether its action has been
-/// submitted by then, or is being committed: the first outcome counts, and the caller gets it.
+/// A caller can give up a `send` that waits for the log, or has a limit. The lock decides which outcome is first; the
+/// caller gets that one.
 ///
 /// SAFETY: nothing outside the lock changes except the context and `isGivenUpOnCancel`, which are set before the
 /// request gets its place. The compiler does not check subclasses of `Command`.
@@ -30,7 +27,6 @@
 
     var outcome = Outcome.none
     var stage = Stage.placed
-    /// Nil once the caller has given the request up, so that the action is released.
     var body: Body?
     var withdraw: (@Sendable () -> Bool)?
 
@@ -55,9 +51,8 @@
 
   var context: CarriedValues.Context?
   private let progress: LockedValue<Progress>
-  /// Whether it waits for the commits of earlier requests, if an external order delays these.
+  /// Whether it waits for the commits of submitted actions.
   let isOrdered: Bool
-  /// Whether it commits an action, which its caller may give up. Otherwise it is a read.
   let isSend: Bool
   private let limit: SendLimit?
   var isGivenUpOnCancel = false
@@ -88,8 +83,7 @@
     if canBeGivenUp { progress.withLock { $0.withdraw = withdraw } }
   }
 
-  /// The caller waits no more, unless the action is being committed. Before its turn, the request is dropped;
-  /// afterwards, its submitted action is withdrawn if possible. From anywhere.
+  /// Before its turn, the request is dropped; afterwards, its submitted action is withdrawn if possible. From anywhere.
   private func giveUp() {
     let withdraw = progress.withLock { $0.isOver ? nil : $0.withdraw }
     let isWithdrawn = withdraw?() == true
@@ -129,7 +123,7 @@
     waiter?.resume(returning: result)
   }
 
-  /// The result, once the request's turn has come. To be called once.
+  /// Called once.
   @usableFromInline func value(isolation: isolated (any Actor)? = #isolation) async throws(StoreError) -> Value {
     let result = canBeGivenUp ? await resultUnlessGivenUp() : await result()
     return try result.get()
@@ -153,7 +147,7 @@
     isolation: isolated (any Actor)? = #isolation
   ) async -> Result<Value, StoreError> {
     let timer = limit.map { limit in
-      // Detached: the timer is no part of the caller's work.
+      // Detached: the timer is not part of the caller's work.
       Task.detached {
         await limit.clock.wait(until: limit.time)
         if !Task.isCancelled { self.giveUp() }
@@ -170,7 +164,7 @@
 }
 
 extension Tree {
-  /// The command. If the order comes from a log, the command waits for the actions that were submitted before it.
+  /// With an external order, the command waits for all actions submitted before it.
   nonisolated func behindCommits(_ command: Command) -> Command {
     guard let order else { return command }
     return .closure { tree in
@@ -178,7 +172,6 @@ extension Tree {
     }
   }
 
-  /// A request that submits its action in its turn, or waits for the actions submitted before it.
   nonisolated func inOrder<Value>(_ request: PendingRequest<Value>) -> Command {
     guard let order, request.isSend else { return request.isOrdered ? behindCommits(request) : request }
     return .closure { tree in order.perform(request, on: tree) }

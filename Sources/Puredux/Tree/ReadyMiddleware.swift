@@ -5,13 +5,12 @@ extension Middleware {
   ///       if case .say = action, room.isClosed { "The room is closed." } else { nil }
   ///     }
   ///
-  /// In a root store that follows a log, `atAdmission: true` calls the closure twice (G13). At admission it keeps
-  /// refused actions out of the log. At the commit, on every replica, it makes the rule hold between actions that are
-  /// given at the same time. Both calls see the same `LogRules.current`. The closure must be a function of state and
-  /// action. In any other store it is called once.
+  /// In a root store that follows a log, `atAdmission: true` calls the closure twice (G13). At admission, it keeps
+  /// refused actions out of the log. At the commit, on every replica, it makes the rule hold between simultaneous
+  /// actions. Both calls see the same `LogRules.current`. The closure must be a function of state and action.
   ///
   /// - Parameters:
-  ///   - atAdmission: Whether a root store that follows a log calls the closure before the log as well.
+  ///   - atAdmission: Whether the closure is also called before the log.
   ///   - reasonAgainst: Returns the reason to stop the action; nil lets it pass.
   @inlinable public static func guarding(
     atAdmission: Bool = false,
@@ -24,8 +23,7 @@ extension Middleware {
     return atAdmission ? guarding.alsoAsAdmission : guarding
   }
 
-  /// Reports how long each action took, with the inner middleware, the reducers and publishing. Replayed actions are
-  /// not reported.
+  /// Reports how long each action took, with the inner middleware, the reducers and publishing, except in replay.
   @inlinable public static func timing(
     clock: some Clock<Duration> = ContinuousClock(),
     _ report: @escaping @Sendable (_ action: Action, _ taken: Duration) -> Void
@@ -37,12 +35,12 @@ extension Middleware {
     }
   }
 
-  /// Reports each action, its changes and how long it took. Replayed actions are not reported.
+  /// Reports each action, its changes and how long it took, except in replay.
   ///
   ///     .logging { print($0.action, $0.changes, $0.taken) }
   ///
-  /// Holds the state before the action until the report, so the reducers copy the collections that they change. The
-  /// changes are computed only on demand.
+  /// Holds the state before the action until the report, so the reducers copy the collections that they change.
+  /// Computes the changes only on demand.
   @inlinable public static func logging(
     clock: some Clock<Duration> = ContinuousClock(), _ log: @escaping @Sendable (ActionLog<State, Action>) -> Void
   ) -> Middleware {
@@ -58,7 +56,7 @@ extension Middleware {
   }
 }
 
-/// The report of `Middleware.logging` about one action.
+/// A report of `Middleware.logging`.
 public struct ActionLog<State: Sendable, Action: Sendable>: Sendable {
   /// The action, as the logging middleware received it.
   public let action: Action
@@ -70,7 +68,7 @@ public struct ActionLog<State: Sendable, Action: Sendable>: Sendable {
   public let before: State
   /// The state after the action: unchanged if it was stopped.
   public let after: State
-  /// How long the inner middleware, the reducers, and the publication of the states took.
+  /// The time of the inner middleware, reducers and publication.
   public let taken: Duration
 
   @inlinable init(action: Action, store: StoreID, isCommitted: Bool, before: State, after: State, taken: Duration) {
@@ -82,7 +80,7 @@ public struct ActionLog<State: Sendable, Action: Sendable>: Sendable {
     self.taken = taken
   }
 
-  /// The differing parts of the state, found by reflection: each with its path, such as `cards[2].text`.
+  /// The changed parts of the state, found by reflection, with their paths, such as `cards[2].text`.
   public var changes: [StateChange] { StateChange.all(from: before, to: after) }
 }
 
@@ -99,8 +97,7 @@ public struct StateChange: Sendable, Equatable, CustomStringConvertible {
     "\(path.isEmpty ? "state" : path): \(before ?? "nothing") -> \(after ?? "nothing")"
   }
 
-  /// The differences between two values. Descends into structures, tuples and arrays; other values differ if their
-  /// descriptions do.
+  /// Descends into structures, tuples and arrays; other values differ if their descriptions do.
   static func all(from before: Any, to after: Any) -> [StateChange] {
     var changes: [StateChange] = []
     collect(from: before, to: after, path: "", into: &changes)

@@ -8,12 +8,11 @@
 ///       ])
 ///
 /// A store that takes a closure as `reducer:` also takes an array as `reducers:`. Each reducer changes the state in
-/// place and sees the changes of the previous ones, which are not visible elsewhere (G3). A store's `History` shows the
-/// names.
+/// place and sees the previous ones' changes, which are not visible elsewhere (G3).
 public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
-  /// The name in a `History`; nil for a reducer without a name, and for a combination.
+  /// The name in a `History`; nil without a name, and for a combination.
   public let name: String?
-  /// Takes the action in place, to save a copy per reducer, and never changes it.
+  /// The action is `inout` to save a copy, and is never changed.
   @usableFromInline let change: @Sendable (inout State, inout Action) -> Void
   @usableFromInline let parts: [Reducer]?
 
@@ -23,16 +22,16 @@ public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
     self.change = change
   }
 
-  /// - Parameter reduce: Changes the state in place, on the tree's executor. If the store follows a log, it must be a
-  ///   function of its arguments alone (G13).
+  /// - Parameter reduce: Changes the state, on the tree's executor. If the store follows a log, it must be a function
+  ///   of its arguments alone (G13).
   @inlinable public init(_ reduce: @escaping @Sendable (inout State, Action) -> Void) {
     self.init(name: nil, parts: nil) { state, action in reduce(&state, action) }
   }
 
   /// - Parameters:
   ///   - name: The name in a `History`.
-  ///   - reduce: Changes the state in place, on the tree's executor. If the store follows a log, it must be a function
-  ///     of its arguments alone (G13).
+  ///   - reduce: Changes the state, on the tree's executor. If the store follows a log, it must be a function of its
+  ///     arguments alone (G13).
   @inlinable public init(_ name: String, _ reduce: @escaping @Sendable (inout State, Action) -> Void) {
     self.init(name: name, parts: nil) { state, action in reduce(&state, action) }
   }
@@ -40,7 +39,7 @@ public struct Reducer<State: Sendable, Action: Sendable>: Sendable {
   /// Combines several reducers into one, which runs them in order.
   @inlinable public init(combining reducers: [Reducer]) {
     let parts = reducers.flatMap(\.steps)
-    // Nested closures, as captured closures are called without reference counting, unlike the elements of an array.
+    // Nested closures are called without reference counting, unlike elements of an array.
     var all: @Sendable (inout State, inout Action) -> Void = { (_: inout State, _: inout Action) in }
     if let first = parts.first { all = first.change }
     for part in parts.dropFirst() {

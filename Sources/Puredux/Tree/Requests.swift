@@ -14,16 +14,15 @@
     }
   }
 
-  /// An idle inbox and an empty batch each have room for fewer actions than this, which take 128 KB. The memory of a
-  /// flood is freed.
+  /// The number of actions in 128 KB. An idle inbox and an empty batch have room for fewer: the memory of a flood is
+  /// freed.
   @inlinable static var greatestKept: Int { max(1, 131_072 / MemoryLayout<Action>.stride) }
 
   @usableFromInline var inbox = Inbox<Waiter<Void>>()
   @usableFromInline var waiting = Batch()
-  /// The store of the last request. Its run holds the store, so that no other object has its identity. Nil if the last
-  /// request is a command, or nothing waits in this segment.
+  /// The store of the last request, held by its run. Nil after a command, or if nothing waits in this segment.
   @usableFromInline var last: ObjectIdentifier?
-  /// The requests before `waiting`, in segments, so that no part of a large flood is moved. Empty if nothing waits.
+  /// In segments, so that a large flood is never moved.
   @usableFromInline var full = ContiguousArray<Batch>()
 
   @inlinable init() {}
@@ -50,14 +49,12 @@
     return inbox.request()
   }
 
-  /// Whether one more action would move many others.
   @inlinable var isSegmentFull: Bool {
     let count = waiting.actions.count
     return count == waiting.actions.capacity && count >= Self.greatestKept
   }
 
-  /// Adds the end of a store; true if the caller has to schedule a drain. With an external order, the store's last
-  /// actions are submitted first, and the end waits until those are committed.
+  /// With an external order, the store's last actions are submitted first, and the end waits for their commits.
   mutating func appendEnd(_ end: Command, of node: StoreNode<Action>) -> Bool {
     let isGivenLast = node.isGivenLast
     let schedules =
@@ -70,11 +67,9 @@
     return append(end) || schedules
   }
 
-  /// Each segment has room for four times as many as the one before, up to 128 times `greatestKept`, so there are few.
-  /// The segments before the first of the largest are together smaller than that one. So the C library, which returns
-  /// memory beyond twice the largest freed block, retains the memory of one flood for the next.
-  ///
-  /// Not specialized, like `takeSegment`: called once in thousands of requests.
+  /// Four times as large as the one before, up to 128 times `greatestKept`. The segments before the first of the
+  /// largest are together smaller than it. So the C library, which returns memory beyond twice the largest freed block,
+  /// retains one flood's memory for the next.
   @usableFromInline mutating func beginSegment() {
     let factor = 1 << min(2 * (full.count + 1), 7)
     var segment = Batch()
@@ -85,8 +80,7 @@
     full.append(segment)
   }
 
-  /// Moves the waiting requests, or their first full segment, into a finished batch; true if there are more. Without a
-  /// full segment, `waiting` takes the batch's storage in return.
+  /// Moves the waiting requests, or their first full segment, into a finished batch. Returns whether there are more.
   @inlinable mutating func take(into batch: inout Batch) -> Bool {
     if !full.isEmpty { return takeSegment(into: &batch) }
     if waiting.isEmpty { return false }
@@ -96,7 +90,6 @@
   }
 
   @inline(never) @usableFromInline mutating func takeSegment(into batch: inout Batch) -> Bool {
-    // An array that shrinks from the front moves the rest; these are few references.
     batch = full[0]
     full = full.count == 1 ? ContiguousArray() : ContiguousArray(full.dropFirst())
     return true

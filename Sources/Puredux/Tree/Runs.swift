@@ -1,16 +1,14 @@
-/// The stores of a batch's actions, each held once for its consecutive actions, and the commands between them.
-/// Independent of the actions' type, so that it is compiled once.
+/// A batch's stores, each held once for its consecutive actions, with the commands between them. Compiled once.
 @usableFromInline struct Runs: Sendable {
   @usableFromInline struct Run: Sendable {
     @usableFromInline var object: any AnyObject & Sendable
     @usableFromInline let start: Int32
-    /// The number of commands before it; for a command, the complement of that number.
+    /// The number of commands before it; for a command, its complement.
     @usableFromInline let commands: Int32
 
     @inlinable var isCommand: Bool { commands < 0 }
   }
 
-  /// Takes the place of a command that has been performed.
   private final class Performed: Sendable {
     static let marker = Performed()
   }
@@ -52,15 +50,13 @@
     all.removeAll(keepingCapacity: all.capacity <= 64)
   }
 
-  /// The node of a run, in the tree that has these requests.
-  ///
   /// SAFETY: called for a run that is no command, with the type of that tree's actions. `isCommand` tells commands and
   /// other runs apart, because there are fewer than 2^31 commands in a segment: `isFull`.
   @unsafe @inlinable func node<Action>(at place: Int) -> StoreNode<Action> {
     unsafe unsafeDowncast(all[place].object, to: StoreNode<Action>.self)
   }
 
-  /// Performs a command, once, and releases it: a subscription must not be kept alive after its sequence is gone.
+  /// Performs a command once and releases it, so that it does not keep alive a subscription whose sequence is gone.
   ///
   /// SAFETY: called for runs that are commands.
   @unsafe @usableFromInline mutating func perform(at place: Int, on tree: isolated any TreeIsolation) {

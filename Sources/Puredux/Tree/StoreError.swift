@@ -1,57 +1,51 @@
 /// Why a store refused or failed a request.
 public enum StoreError: Error, Sendable, Equatable {
-  /// The store is shut down or released, or the sending effect has been cancelled by its id or the state. The request
+  /// The store is shut down or released, or the sending effect was cancelled by its id or the state: the request
   /// changed nothing (G8, G9).
   case terminated
   /// An optional scope has no state at present.
   case stateUnavailable
   /// A projection maps the action to nil: no store gets it.
   case unmapped
-  /// The store, scope or projection lies more than 100 levels deep: it takes no actions, and has no states.
+  /// Nested deeper than 100 levels: no actions, no states.
   case tooDeep
   /// Middleware stopped the action, with this reason: it changed nothing.
   case rejected(reason: RejectionReason?)
-  /// The store follows a log, and the action may be in the log, and be committed, or not. Thrown if a time limit is
-  /// over, the task was cancelled, or the store ended or stopped before the log answered. Also thrown if the entry lies
-  /// behind a seal for newer rules, or is skipped by decision, because a later decision can restore it.
+  /// The action may or may not be committed by the store's log. A time limit was over, the task was cancelled, or the
+  /// store ended or stopped before the log answered. Also thrown if the entry is behind a seal for newer rules, or
+  /// skipped by decision: a later decision can restore it.
   case outcomeUnknown
-  /// The task was cancelled, or a time limit was over, before the action's turn, or before the store's log received it:
-  /// the action changes nothing.
+  /// The task was cancelled, or a time limit was over, before the action's turn, or before the log received it: the
+  /// action changes nothing.
   case withdrawn
-  /// The store follows a log, and cannot go on. The request changed nothing; the store can still be read.
+  /// The store follows a log and cannot go on. The request changed nothing; the state can be read.
   case stopped(LogStop)
 }
 
-/// Why a store that follows a log takes no more actions and commits none.
+/// Why a store that follows a log neither takes nor commits further actions. Positions are those of the entry.
 public enum LogStop: Sendable, Hashable, Codable {
-  /// The state or the order at that position differs from another replica's, or an earlier process's. A reducer is not
-  /// deterministic, or the engine has changed an order that it had confirmed, or an entry applied here is skipped by
-  /// decision.
+  /// The state or the order differs from another replica's, or an earlier process's. A reducer is not deterministic,
+  /// the engine changed a confirmed order, or an entry applied here is skipped by decision.
   case diverged(position: UInt64)
-  /// The entry at that position has a newer schema than this program knows.
+  /// The entry has a newer schema than this program knows.
   case newerSchema(position: UInt64)
-  /// The entry at that position, or the snapshot, cannot be decoded by this program. It is neither skipped nor
-  /// overwritten. The log goes on with a program that can decode it, or with a decision to skip the entry
-  /// (`OrderedLog.skip`).
+  /// This program cannot decode the entry, or the snapshot, and neither skips nor overwrites it. The log continues with
+  /// a program that can, or a decision to skip the entry (`OrderedLog.skip`).
   case undecodable(position: UInt64)
-  /// The entry at that position has newer rules than this program knows (`LogOptions.rules`), or the log is sealed
-  /// there for newer rules.
+  /// The entry has newer rules than this program knows (`LogOptions.rules`), or is a seal for newer rules.
   case newerRules(position: UInt64)
-  /// The entry at that position has older rules than this program knows (`LogOptions.oldestRules`), and there is no
-  /// snapshot of a later position.
+  /// The entry has older rules than this program knows (`LogOptions.oldestRules`), and no later snapshot exists.
   case olderRules(position: UInt64)
-  /// Two processes of this program, one after the other, have died while they replayed the entry at that position: it
-  /// traps the reducer, or never ends. No later entry is applied until a decision skips this one, or another version of
-  /// the program is started.
+  /// Two processes of this program, one after the other, died while they replayed the entry: it traps the reducer, or
+  /// never ends. No later entry is applied until a decision skips this one, or another version of the program starts.
   case poisoned(position: UInt64)
-  /// The entry at that position carries this store's number as a writer, but this store has not written it. The process
-  /// is a clone of another one, or has one (a virtual machine that was copied while it ran). Actions on their way to
-  /// the log are `StoreError.outcomeUnknown`. When opened again, the store has another number. A store without actions
-  /// on their way does not stop: it takes another number.
+  /// The entry carries this store's writer number, but this store did not write it: the machine was copied while it
+  /// ran. Actions on their way to the log are `StoreError.outcomeUnknown`. When opened again, the store has another
+  /// number. A store without actions on their way takes another number, and does not stop.
   case cloned(position: UInt64)
-  /// The log is damaged, or no longer has the entry that this replica needs next.
+  /// The log is damaged, or has lost the entry that this replica needs next.
   case unreadable(position: UInt64)
-  /// The tree was removed (`LogDirectory.remove`): its log is gone.
+  /// The tree was removed (`LogDirectory.remove`).
   case removed
 }
 
@@ -63,20 +57,19 @@ public enum LogStop: Sendable, Hashable, Codable {
 ///     context.reject(.roomClosed)
 ///     context.reject("A bid is at least \(minimum).")
 ///
-/// Reasons are equal if their texts are. A literal costs nothing. Texts made at run time are stored in a table of the
-/// process. It retains at least the newest half megabyte, and at most one megabyte, unless a single text is longer.
-/// Read the `description` where the error is caught: later it may say that the text is no longer kept. The reason is
-/// still equal to those with the same text, and to no others.
+/// Reasons are equal if their texts are. A literal costs nothing. A table of the process retains at least the newest
+/// half megabyte of the texts made at run time, and at most one, unless a single text is longer. Read the `description`
+/// where the error is caught: later the text may be gone, but equality still holds.
 ///
-/// It holds no reference, so that a `StoreError` is a plain value. The compiler (6.3) crashes on code that catches some
-/// cases of a typed error if one of them holds a reference-counted value.
+/// Holds no reference: the compiler (6.3) crashes on code that catches some cases of a typed error with a
+/// reference-counted value.
 public struct RejectionReason: Sendable, Hashable, ExpressibleByStringInterpolation, CustomStringConvertible {
   private enum Text {
     case literal(StaticString)
     case made(Digest)
   }
 
-  /// Identifies a text within this process: two texts have the same digest by chance once in 2^128.
+  /// Equal by chance once in 2^128.
   struct Digest: Hashable {
     private let first: Int
     private let second: Int
@@ -104,7 +97,7 @@ public struct RejectionReason: Sendable, Hashable, ExpressibleByStringInterpolat
     self.init(text.text)
   }
 
-  /// A text that is made at run time.
+  /// A text made at run time.
   public init(_ text: String) {
     let digest = Digest(of: text)
     Self.texts.withLock { $0.keep(text, for: digest) }
@@ -145,7 +138,7 @@ public struct RejectionReason: Sendable, Hashable, ExpressibleByStringInterpolat
       text.reserveCapacity(literalCapacity + 16 * interpolationCount)
     }
 
-    /// Not `String`: a literal reason could not be made from one.
+    /// A literal reason cannot be made from a `String`.
     public typealias StringLiteralType = StaticString
 
     public mutating func appendLiteral(_ literal: StaticString) {
@@ -160,14 +153,14 @@ public struct RejectionReason: Sendable, Hashable, ExpressibleByStringInterpolat
 }
 
 extension RejectionReason {
-  /// The newest texts, in two generations. The older one is dropped when the newer one is large enough.
+  /// A full young generation replaces the older one.
   struct Texts {
     private let limit: Int
     private var young: [Digest: String] = [:]
     private var old: [Digest: String] = [:]
     private var youngBytes = 0
 
-    /// - Parameter limit: The greatest number of bytes of all texts, unless one alone has more than half of that.
+    /// - Parameter limit: The maximum bytes of all texts, unless one alone has more than half of that.
     init(limit: Int) {
       self.limit = limit
     }

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Observes stores at work, for metrics, traces and logs. Given to a store, a factory, a directory or a store that
-/// follows a log (`StoreOptions.instrument`, `StoreDirectory.init`). Every requirement has a default that does nothing.
+/// Observes stores, for metrics, traces and logs: given to a store, a factory or a directory
+/// (`StoreOptions.instrument`, `StoreDirectory.init`). Every requirement has a default that does nothing.
 ///
 ///     final class Commits: StoreInstrument {
 ///       let counter = Atomic(0)
@@ -10,47 +10,43 @@ import Synchronization
 ///       }
 ///     }
 ///
-/// Cost: a store without an instrument pays nothing. With one, a commit takes some 15 ns more, and an effect 1.5 µs,
-/// for two timed events. A method that is called on the tree's executor holds up the tree, and must be short; it may
-/// dispatch (G10).
+/// Cost: nothing without an instrument. With one, a commit takes some 15 ns more, and an effect 1.5 µs. Methods called
+/// on the tree's executor hold up the tree and must be short; they may dispatch (G10).
 ///
-/// Figures such as backlogs and followers are not reported, but read: `InstrumentedStore.statistics`.
+/// Figures such as backlogs are read, not reported: `InstrumentedStore.statistics`.
 public protocol StoreInstrument: Sendable {
-  /// Whether commits are timed (`CommitEvent.waited`, `.reduced`). A timed commit costs some 700 ns more, because the
-  /// time of its dispatch is carried along. Read once for each store. False by default.
+  /// Whether commits are timed (`CommitEvent.waited`, `.reduced`), at some 700 ns each. Read once for each store. False
+  /// by default.
   var timesCommits: Bool { get }
 
-  /// A store has been made. If it follows a log, its log has not been replayed yet.
+  /// A store has been made. A log's replay is still to come.
   func opened(_ store: InstrumentedStore)
 
-  /// The store has ended, after its last commit. Events of cancelled effects, and of actions on their way to the log,
-  /// may follow.
+  /// The store has ended. Events of cancelled effects, and of actions on their way to the log, may follow.
   func closed(_ store: InstrumentedStore)
 
-  /// An action has been committed: called on the tree's executor, in commit order, after the states are published and
-  /// the effects started. The action is the one that the store was given; `name(of:)` returns its name. Replayed
-  /// actions are reported, too, with `CommitEvent.isReplay`, here and in `rejected`.
+  /// An action was committed: called on the tree's executor, in commit order, after the publication and the start of
+  /// the effects. The action is the one given to the store (`name(of:)`). Replayed actions are reported, too
+  /// (`CommitEvent.isReplay`), here and in `rejected`.
   func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore)
 
-  /// Middleware has stopped an action, or it cannot be given to the log: called on the tree's executor. There is no
-  /// commit, and the position is that of the one before. Actions that the log itself refuses are only counted
-  /// (`LogStatistics.rejected`).
+  /// Middleware stopped an action, or it cannot be given to the log: called on the tree's executor, with the position
+  /// of the commit before. Actions refused by the log itself are only counted (`LogStatistics.rejected`).
   func rejected<Action: Sendable>(
     _ action: Action, _ reason: RejectionReason?, _ commit: CommitEvent, in store: InstrumentedStore)
 
-  /// An effect has begun, is tried again, or has ended: called in its task, within `run` except for its beginning. If
-  /// it was not begun, called on the tree's executor. Observers are no effects.
+  /// An effect began, is tried again, or ended: called in its task, and within `run` except for its beginning. If the
+  /// effect was not begun, called on the tree's executor. Observers are not effects.
   func effect(_ event: EffectEvent, in store: InstrumentedStore)
 
-  /// Runs the work of an effect, with all its attempts: a place to set task-local values for it, such as a span's. It
-  /// must call `work` once, and return after it. The event says that the effect has begun; its end is reported before
-  /// `work` returns.
+  /// Runs an effect's work, with all attempts: a place to set task-local values, such as a span's. It must call `work`
+  /// once, and return after it. The event is that of the beginning; the end is reported before `work` returns.
   func run(_ event: EffectEvent, in store: InstrumentedStore, _ work: @Sendable () async -> Void) async
 
-  /// An event between a store and the log that it follows: called from any thread.
+  /// An event of a store's log: called from any thread.
   func log(_ event: StoreLogEvent, in store: InstrumentedStore)
 
-  /// An event of a store of a directory: called on the directory's executor.
+  /// An event of a directory's store: called on the directory's executor.
   func directory(_ event: DirectoryEvent)
 }
 
@@ -69,22 +65,21 @@ extension StoreInstrument {
   public func log(_ event: StoreLogEvent, in store: InstrumentedStore) {}
   public func directory(_ event: DirectoryEvent) {}
 
-  /// The name of an action without its payload, fit for a metric's dimension: the case of an enumeration, and otherwise
-  /// the type. By reflection, at about a microsecond.
+  /// The name of an action without its payload, fit for a metric's dimension: the case of an enumeration, otherwise the
+  /// type. Takes about a microsecond.
   public static func name<Action>(of action: Action) -> String {
     let mirror = Mirror(reflecting: action)
     guard mirror.displayStyle == .enum else { return "\(type(of: action as Any))" }
-    // A case without associated values has no children, and its description is its name, unless the type says
-    // otherwise.
+    // A case without associated values has no children.
     return mirror.children.first?.label ?? "\(action)"
   }
 }
 
-/// A store that an instrument observes: a root store, with the stores below it.
+/// The store that an instrument observes: a root store, with the stores below it.
 public final class InstrumentedStore: Sendable {
-  /// `StoreOptions.name`; without it, the key of the log that the store follows, or the type of its state.
+  /// `StoreOptions.name`; by default the key of the store's log, or the type of its state.
   public let name: String
-  /// Unique among all stores of the process.
+  /// Unique within the process.
   public let number: Int
   private let reading: LockedValue<(@Sendable () async -> StoreStatistics?)?>
 
@@ -114,7 +109,7 @@ extension InstrumentedStore: Hashable {
 public struct CombinedInstrument: StoreInstrument {
   private let instruments: [any StoreInstrument]
 
-  /// - Parameter instruments: Called in this order; the first one's `run` encloses those of the others.
+  /// - Parameter instruments: Called in this order; each `run` encloses the next.
   public init(_ instruments: any StoreInstrument...) { self.instruments = instruments }
 
   public var timesCommits: Bool { instruments.contains { $0.timesCommits } }
@@ -155,33 +150,32 @@ public struct CombinedInstrument: StoreInstrument {
   public func directory(_ event: DirectoryEvent) { for instrument in instruments { instrument.directory(event) } }
 }
 
-/// An instrument's event for an action that was committed or rejected.
+/// An action that was committed or rejected.
 public struct CommitEvent: Sendable {
-  /// The store that the action was given to: the instrument's own, or one below it.
+  /// The store that the action was given to.
   public let store: StoreID
-  /// The place of the commit in the tree's order, counted from one; for a rejected action, that of the commit before
-  /// it.
+  /// The commit's place in the tree's order, counted from one; for a rejected action, that of the commit before.
   public let position: Int
-  /// The number of commits: more than one if middleware passed the action on repeatedly, zero if it was rejected.
+  /// The number of commits: several if middleware passed the action on repeatedly, zero if it was rejected.
   public let count: Int
-  /// How long the action waited for its turn, from `dispatch` or `send` on, and for the log that the store follows, if
-  /// any. Nil if commits are not timed, or if the action is replayed or was given to another replica.
+  /// The wait for the action's turn, and for the log, if any. Nil if commits are not timed, or the action is replayed
+  /// or was given to another replica.
   public let waited: Duration?
-  /// How long middleware, reducers, publishing and starting the effects took. Nil if commits are not timed.
+  /// The time of middleware, reducers, publishing and starting the effects. Nil if commits are not timed.
   public let reduced: Duration?
-  /// Whether the action was in the log when the store was opened (`MiddlewareContext.isReplay`).
+  /// Whether the action was in the log when the store was opened.
   public let isReplay: Bool
 }
 
-/// An instrument's event for an effect.
+/// An event of an effect.
 public struct EffectEvent: Sendable {
   /// The kind of an effect's event.
   public enum Kind: Sendable {
-    /// Its task has begun. With a delay, its first attempt comes after that.
+    /// Its task has begun, before any delay.
     case began
-    /// It has failed, and begins again after that time.
+    /// It failed, and begins again after that time.
     case retried((any Error), after: Duration)
-    /// It has ended, after that time with all its attempts and delays.
+    /// It ended, after that time with all attempts and delays.
     case ended(Outcome, after: Duration)
     /// It was not begun, because too many wait (`EffectPolicy.inTurn`).
     case turnedAway
@@ -195,50 +189,50 @@ public struct EffectEvent: Sendable {
     case caught(any Error)
     /// Its error was reported (`EffectReport`).
     case failed(any Error)
-    /// It took longer than its limit.
+    /// Its time limit was over.
     case timedOut
-    /// It was cancelled: by its id, by the state, or because its store has ended.
+    /// Cancelled by its id, by the state, or by the end of its store.
     case cancelled
   }
 
-  /// The kind of the event.
+  /// What happened.
   public let kind: Kind
-  /// Identifies the effect within its tree: all its events have the same number. Zero if it was not begun.
+  /// The same for all events of the effect, unique within the tree; zero if it was not begun.
   public let number: Int
-  /// Its id's description; nil if it has none.
+  /// The description of its id, if any.
   public let id: String?
   /// The store that it belongs to.
   public let store: StoreID
 }
 
-/// An instrument's event for a store and its log.
+/// An event of a store and its log.
 public enum StoreLogEvent: Sendable {
   /// The store has entered another phase.
   case entered(LogStatistics.Phase)
-  /// The store has applied the log's entries from the snapshot on.
+  /// The store has applied the entries after the snapshot.
   case replayed(positions: UInt64, after: Duration)
-  /// The log has taken an entry of actions, or failed to.
+  /// The log took an entry of actions, or failed to.
   case appended(actions: Int, bytes: Int, after: Duration, (any Error)?)
-  /// A snapshot has been saved, or could not be.
+  /// A snapshot was saved, or could not be.
   case savedSnapshot(position: UInt64, bytes: Int, after: Duration, (any Error)?)
 }
 
-/// An instrument's event for a store of a `StoreDirectory`.
+/// An event of a store of a `StoreDirectory`.
 public struct DirectoryEvent: Sendable {
   /// The kind of a directory's event.
   public enum Kind: Sendable {
     /// The store is being made.
     case opening
-    /// The store has been made, which took that long.
+    /// The store has been made, in that time.
     case opened(after: Duration)
-    /// The store could not be made: callers that asked for it get the error.
+    /// The store could not be made: callers get the error.
     case failed(any Error, after: Duration)
-    /// The directory has released the store. A store that ended by itself is noticed when it is next asked for, or
+    /// The directory has released the store. The end of a store by itself is noticed when it is next requested, or
     /// idle.
     case closed
   }
 
-  /// The kind of the event.
+  /// What happened.
   public let kind: Kind
   /// The directory's name.
   public let directory: String

@@ -1,19 +1,18 @@
 import Synchronization
 
-/// A store's node in the tree: its actions enter here, and their path up begins here (G2).
-///
-/// It outlives its store, so that proxies can hold it and notice the store's end. As a command, it is the end of a
-/// released store.
+/// Where the path of an action begins (G2). Outlives its store, so that proxies notice the store's end. As a command,
+/// it is the end of a released store.
 @usableFromInline @safe final class StoreNode<Action: Sendable>: Command, AnyStoreNode, @unchecked Sendable {
   @usableFromInline let tree: Tree<Action>
   @usableFromInline let parent: StoreNode?
   @usableFromInline let step: Confined<CommitStep<Action>>
   /// From the lowest bit: closed, closed to all but its own effects, given an action at its end, `needsPlacing`, too
-  /// deep. Then 16 bits for the number of stores above, and from the 25th on, its number.
+  /// deep. Then 16 bits of depth; from the 25th on, the number.
   @usableFromInline let bits: Atomic<UInt64>
   /// The store's interceptor. SAFETY: reached only on the tree's executor, where the reentrancy guard admits one caller
-  /// at a time (`Tree.enter`), or before anything else has the node; an access copies the value out or sets it. Counted
-  /// by hand, so that a commit counts no references (20 ns): retained by `init` and `set`, released by `set` and `deinit`.
+  /// at a time (`Tree.enter`), or before anything else has the node. An access copies the value out or sets it. Counted
+  /// by hand, so that a commit counts no references (20 ns): retained by `init` and `set`, released by `set` and
+  /// `deinit`.
   @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var hook: Unmanaged<CommitHook<Action>>?
 
   @usableFromInline init(
@@ -34,8 +33,7 @@ import Synchronization
     if hook.prepare != nil { tree.hasPreparations.store(true, ordering: .relaxed) }
   }
 
-  /// Sets the store's interceptor. On the executor, and not during a commit. The replaced one is released after the
-  /// access: no code of the user's runs within it.
+  /// Not during a commit. The replaced interceptor is released after the access: no code of the user's runs within it.
   func set(_ hook: CommitHook<Action>?, on tree: isolated any TreeIsolation) {
     if hook?.prepare != nil { self.tree.hasPreparations.store(true, ordering: .relaxed) }
     let replaced = unsafe self.hook
@@ -45,8 +43,6 @@ import Synchronization
 
   /// A store that is too deep (`AnySource.greatestLevel`), or a view of one: closed from the start, and on no other
   /// store's path.
-  ///
-  /// - Parameter above: The store that it was to lie below.
   @usableFromInline init(tooDeepUnder above: StoreNode, isView: Bool, showing source: Confined<AnySource>) {
     tree = above.tree
     parent = above.isTooDeep ? above.parent : above
@@ -67,10 +63,9 @@ import Synchronization
     return tree.enqueue(action, from: self) ? .enqueued : .terminated
   }
 
-  /// Whether the dispatcher's task-local values are carried along, the order is external, or the store is too deep.
   @inlinable var needsPlacing: Bool { bits.load(ordering: .relaxed) & 8 != 0 }
 
-  /// Not inlined, so that the action is written to memory only here, to be passed by its address.
+  /// Not inlined, so that the action is written to memory only here.
   @inline(never) @inlinable func dispatchAside(_ action: Action) -> DispatchResult { dispatchSpecially(action) }
 
   @usableFromInline func dispatchSpecially(_ action: Action) -> DispatchResult {
@@ -108,8 +103,8 @@ import Synchronization
     return !isOpen
   }
 
-  /// Calls a closure with this node and each above it, up to the root's, for as long as it returns true. Without
-  /// reference counting, which would cost more than the reducers on the way.
+  /// Calls a closure with this node and its ancestors while it returns true. Reference counting would cost more than
+  /// the reducers on the way.
   ///
   /// SAFETY: a node holds its parent, which holds the next, for as long as it lives itself.
   @inlinable @inline(__always) func climb(_ body: (StoreNode) -> Bool) {
@@ -120,30 +115,27 @@ import Synchronization
     }
   }
 
-  /// Only under the requests' lock.
+  /// Under the requests' lock.
   @inlinable func close() {
     countClosed()
     bits.store(bits.load(ordering: .relaxed) & ~2 | 1, ordering: .releasing)
     if isGivenLast { keepLast() }
   }
 
-  /// Only under the requests' lock.
+  /// Under the requests' lock.
   func closeToOthers() {
     countClosed()
     bits.store(bits.load(ordering: .relaxed) | 3, ordering: .releasing)
     if isGivenLast { keepLast() }
   }
 
-  /// The store is about to be closed: from now on the stores below it check the stores above them. A caller that has
-  /// been refused sees the count, too.
+  /// From now on, the stores below check the stores above them, and refused callers see the count.
   @inlinable func countClosed() {
     if !isClosedHere { tree.closedCount.wrappingAdd(1, ordering: .relaxed) }
   }
 
-  /// Reset if a store above it ends before.
   @inlinable var isGivenLast: Bool { bits.load(ordering: .relaxed) & 4 != 0 }
 
-  /// The store is closed, or about to be: no last action if a store above it has ended.
   @usableFromInline func keepLast() {
     if parent?.hasEnded == false { return }
     bits.store(bits.load(ordering: .relaxed) & ~4, ordering: .relaxed)
@@ -153,10 +145,9 @@ import Synchronization
 
   @usableFromInline var hasEnded: Bool { isClosed && firstOnPath { $0.isClosedHere && !$0.isFinishingHere } != nil }
 
-  /// Whether a caller is refused. Each closed store on the path accepts only the effects that it waits for: its own,
-  /// and those of stores below it.
+  /// Each closed store on the path accepts only the effects that it waits for: its own, and those of stores below it.
   ///
-  /// - Parameter effect: The caller, if it is known otherwise than by the current task.
+  /// - Parameter effect: The caller, if it is not the current task's effect.
   @inline(__always) @inlinable func refuses(_ effect: RunningEffect? = nil) -> Bool {
     isClosed && refusesWhenClosed(effect)
   }
@@ -242,8 +233,7 @@ import Synchronization
 
   @usableFromInline var commitCount: Int { tree.commitCount.load(ordering: .relaxed) }
 
-  /// In rounds, because a commit may request more, until a round commits nothing, and nothing waits. Each round takes
-  /// its turn, so that a cancelled caller can leave an endless chain of requests.
+  /// Each round takes its turn, so that a cancelled caller can leave an endless chain of requests.
   @usableFromInline func untilQuiet(isolation: isolated (any Actor)?) async {
     var commits: Int
     repeat {
@@ -261,7 +251,6 @@ import Synchronization
 extension StoreNode {
   func commitLast(on tree: isolated any TreeIsolation) {
     guard let action = step.withValue(on: tree, { $0.stages?.last.take() }) else { return }
-    // If middleware stops it, no caller waits for the error.
     try? self.tree.acceptHere(action, from: self, isPlaced: true)
   }
 

@@ -5,7 +5,6 @@
 @usableFromInline class TaskRegistry: @unchecked Sendable {
   init() {}
 
-  /// A store has ended, and every store below it.
   @usableFromInline func end(below node: any AnyStoreNode, cancelling: Bool) {}
 
   @usableFromInline func startOwed() {}

@@ -2,13 +2,11 @@ import Synchronization
 
 /// The isolation of one tree of stores, and its order (G1).
 ///
-/// Every request takes its place in the inbox, synchronously and from any thread, and a drain performs it on the tree's
-/// executor. `send` and reads go to the executor themselves. They are performed at once if nothing waits, and otherwise
-/// take their place in the order.
+/// Every request takes its place in the inbox, from any thread, and a drain performs it. `send` and reads go to the
+/// executor themselves, and take a place only if requests wait.
 @usableFromInline final actor Tree<Action: Sendable>: TreeIsolation {
-  /// Keeps reentrant callers out: code that the tree calls and that gets back onto the executor before it returns, such
-  /// as `Task.immediate`, and executors that run jobs inside jobs. Such a caller takes its place in the order and waits
-  /// (`PendingRequest`), like a visitor to a busy tree, so that nobody sees a half-done commit.
+  /// Keeps out reentrant callers, such as `Task.immediate` and executors that run jobs inside jobs: they take a place
+  /// in the order (`PendingRequest`), so that nobody sees a half-done commit.
   @usableFromInline struct ReentrancyGuard: OptionSet, Hashable, AtomicRepresentable, Sendable {
     @usableFromInline let rawValue: UInt8
 
@@ -19,40 +17,37 @@ import Synchronization
     @inlinable static var owesStarts: ReentrancyGuard { ReentrancyGuard(rawValue: 4) }
   }
 
-  /// The quantum on an executor that does not go step by step.
+  /// Unless the executor goes step by step.
   static var greatestQuantum: UInt16 { 1024 }
 
-  // In an order that leaves no gaps: most of an idle store's memory is its tree.
+  // Without gaps: most of an idle store's memory is its tree.
   @usableFromInline nonisolated let executor: ExecutorReference
   // SAFETY: used in `withRequests` only, under the lock.
   @usableFromInline @exclusivity(unchecked) nonisolated(unsafe) var requestsUnderLock: Requests<Action>
   @usableFromInline nonisolated let requestsLock = BriefLock()
-  /// Whether the inbox is not idle: read by visitors before they take the requests' lock. Set under the lock.
+  /// Set under the requests' lock; visitors read it before they take the lock.
   @usableFromInline nonisolated let isBusy = Atomic(false)
-  /// Whether the tree is at work on the executor, and whether it owes a drain when it leaves.
   @usableFromInline nonisolated let reentrancyGuard = Atomic(ReentrancyGuard(rawValue: 0))
-  /// Whether a store has an interceptor, or a caller waits for an action; or did, or is about to.
+  /// Whether a store has, had or is about to have an interceptor, or a caller that waits for an action.
   @usableFromInline nonisolated let hasHooks = Atomic(false)
-  /// Whether a hook looks at the state before a commit, or has done so.
   @usableFromInline nonisolated let hasPreparations = Atomic(false)
   @usableFromInline nonisolated let hasWatches = Atomic(false)
   @usableFromInline nonisolated let priority: TaskPriority?
-  /// How many entries a drain performs before it lets others onto the executor (G10).
+  /// Entries of a drain before it lets others onto the executor (G10).
   nonisolated let quantum: UInt16
-  /// How many sends and reads have set out for the executor, and how many have finished. Two counts, because the second
-  /// is written only on the executor, where a plain move is enough.
+  /// The visitors that have set out for the executor, and those that have finished. The second is written only on the
+  /// executor.
   @usableFromInline nonisolated let departed = Atomic<UInt32>(0)
   @usableFromInline nonisolated let ended = Atomic<UInt32>(0)
-  /// How many existing nodes have closed stores: while there is none, no store checks those above it.
+  /// While it is zero, no store checks those above it.
   @usableFromInline nonisolated let closedCount = Atomic<UInt32>(0)
-  /// For `progress`, on the executor only. Atomics: they have no run-time access check.
+  /// On the executor only. Atomics have no run-time access check.
   @usableFromInline nonisolated let nextRun = Atomic<Int32>(0)
   @usableFromInline nonisolated let nextAction = Atomic<Int32>(0)
   @usableFromInline nonisolated let extras: Lazy<Extras>
-  /// `drain`, compiled where the tree is made, for its actions: all drains are scheduled with this.
+  /// Specialized where the tree is made.
   nonisolated let performDrain: @Sendable (isolated Tree, _ quantum: Int) -> Void
-  /// The number of commits so far. Written only on the executor. An atomic can be read from anywhere, and has no
-  /// run-time access check.
+  /// Written only on the executor.
   @usableFromInline nonisolated let commitCount = Atomic(0)
 
   /// The entries being performed, including those that are done.
@@ -71,7 +66,7 @@ import Synchronization
     ) { $0.drain($1) }
   }
 
-  /// A tree with an external order. Its drain is not specialized: it commits nothing itself.
+  /// Its drain is not specialized: it commits nothing itself.
   @usableFromInline init(
     executor: StoreExecutor, priority: TaskPriority?, taskRegistry: TaskRegistry?, carrying carried: CarriedValues?,
     order: any Order<Action>, instrument: TreeInstrument?
@@ -81,13 +76,13 @@ import Synchronization
       instrument: instrument, requests: Requests()
     ) { tree, quantum in
       tree.drain(quantum)
-      // Visitors are never let in, so that their requests take their places in the order.
+      // Keeps visitors out, so that their requests take places in the order.
       tree.isBusy.store(true, ordering: .relaxed)
     }
     isBusy.store(true, ordering: .relaxed)
   }
 
-  /// The initializer that the others call. Not specialized; values whose creation would look up types are passed in.
+  /// Not specialized: values whose creation would look up types are passed in.
   @usableFromInline init(
     executor: StoreExecutor, priority: TaskPriority?, taskRegistry: TaskRegistry?, carrying carried: CarriedValues?,
     order: (any Order<Action>)?, instrument: TreeInstrument?, requests: Requests<Action>,
@@ -119,7 +114,6 @@ import Synchronization
     requestsLock.withLock { unsafe body(&requestsUnderLock) }
   }
 
-  /// Gives an action its place in the order; false if its store is closed.
   @inlinable nonisolated func enqueue(_ action: Action, from node: StoreNode<Action>) -> Bool {
     enqueue(for: node) { $0.append(action, from: node) }
   }
@@ -141,7 +135,7 @@ import Synchronization
     return schedules != nil
   }
 
-  /// Under the requests' lock. True if the caller has to schedule a drain.
+  /// Under the requests' lock. Returns whether the caller has to schedule a drain.
   @inlinable nonisolated func append(
     to requests: inout Requests<Action>, _ append: (inout Requests<Action>) -> Bool
   ) -> Bool {
@@ -150,9 +144,8 @@ import Synchronization
     return schedules
   }
 
-  /// Performs a command at once if nothing waits, and returns whether it did; only on the executor.
-  ///
-  /// With an external order, a visitor is let in like this: its request is performed later, and it waits in any case.
+  /// Performs a command if nothing waits. With an external order, this lets a visitor in, which waits for its result in
+  /// any case.
   nonisolated func performInTurn(
     _ command: Command, for node: StoreNode<Action>?, by effect: RunningEffect? = nil
   ) -> Bool {
@@ -180,8 +173,8 @@ import Synchronization
     if withRequests({ append(to: &$0) { $0.append(command) } }) { scheduleDrain() }
   }
 
-  /// Closes a store to everything that comes later; the end of its sequences takes its place in the order. Does nothing
-  /// if the store or one above it has ended.
+  /// The end of the store's sequences takes its place in the order. Does nothing if the store or one above it has
+  /// ended.
   @usableFromInline nonisolated func close(_ node: StoreNode<Action>, cancelling: Bool) {
     let schedules = withRequests { requests in
       guard !node.hasEnded else { return false }
@@ -194,8 +187,7 @@ import Synchronization
     if node.depth == 0 { order?.rootClosed() }
   }
 
-  /// Closes a store to all but its own effects; its last action takes its place in the order. Does nothing if a store
-  /// on its path is closed already.
+  /// The store's last action takes its place in the order. Does nothing if a store on its path is closed.
   nonisolated func closeToOthers(_ node: StoreNode<Action>) {
     let schedules = withRequests { requests in
       guard !node.isClosed else { return false }
@@ -205,13 +197,11 @@ import Synchronization
     if schedules { scheduleDrain() }
   }
 
-  /// Ends a released store, and then drops its state.
-  ///
-  /// Done at once, without a task, if nothing is in progress in the tree, and the store had ended before or is the
-  /// root, so that nothing can follow.
+  /// Ends a released store: without a task if nothing is in progress in the tree, and the store had ended before or is
+  /// the root, so that nothing can follow.
   @usableFromInline nonisolated func release(_ node: StoreNode<Action>) {
     if node.depth > 0 { madeExtras.releasedChildren.wrappingAdd(1, ordering: .relaxed) }
-    // Its state is released with the last reference to it: an anchor of the store may still make children.
+    // Released with the last reference: an anchor of the store may still make children.
     if node.isTooDeep { return }
     let way = withRequests { requests -> ReleaseWay in
       let isIdle = requests.inbox.phase == .idle && order == nil
@@ -222,9 +212,9 @@ import Synchronization
         schedules: append(to: &requests) { $0.appendEnd(behindCommits(node), of: node) })
     }
     if node.depth == 0 { order?.rootClosed() }
-    // SAFETY: a node lives on its tree's executor, but nothing is in progress there, which was checked under the lock,
-    // and whatever runs there later first checks whether the store is closed. A store that has ended has no
-    // subscribers, and only its own release touches its source and state.
+    // SAFETY: a node lives on its tree's executor, but nothing is in progress there, which was checked under the lock.
+    // Whatever runs there later first checks whether the store is closed. A store that has ended has no subscribers,
+    // and only its own release touches its source and state.
     switch way {
     case .ordered(let schedules): if schedules { scheduleDrain() }
     case .endedBefore: unsafe node.step.unconfined.source.release()
@@ -235,12 +225,11 @@ import Synchronization
     }
   }
 
-  /// Whether a root store that has just been closed is the only one that knows of its tree, so that the tree's contents
-  /// can be dropped here.
+  /// Whether nothing else knows of a closed root store's tree, so that its contents can be dropped here.
   ///
-  /// Visitors that have set out and have not finished would show in the counts. One that sets out later sees that the
-  /// store is closed, and asks nothing of it. The store was closed before this read-modify-write of `departed`, and the
-  /// visitor's own, which comes after it, acquires the values that this one releases.
+  /// Unfinished visitors show in the counts. One that sets out later sees that the store is closed. The store was
+  /// closed before this read-modify-write of `departed`. The visitor's own comes after it, and acquires the values that
+  /// this one releases.
   private nonisolated func isLastAndAlone(_ node: StoreNode<Action>) -> Bool {
     guard node.depth == 0, !hasHooks.load(ordering: .relaxed) else { return false }
     let (departed, _) = departed.wrappingAdd(0, ordering: .acquiringAndReleasing)
@@ -272,12 +261,11 @@ import Synchronization
     startOwed()
     let owesDrain = reentrancyGuard.load(ordering: .relaxed).contains(.owesDrain)
     reentrancyGuard.store([], ordering: .relaxed)
-    // An executor that runs jobs as they are enqueued runs this drain here.
+    // An executor that runs jobs as they are enqueued runs it here.
     if owesDrain { scheduleDrain() }
   }
 
-  /// Notes that the commit in progress begins effects, which start at its end. False if the tree is not at work. Only
-  /// on the executor.
+  /// False if the tree is not at work. Only on the executor.
   @usableFromInline nonisolated func owesStarts() -> Bool {
     let phase = reentrancyGuard.load(ordering: .relaxed)
     if phase.contains(.entered) { reentrancyGuard.store(phase.union(.owesStarts), ordering: .relaxed) }
@@ -295,7 +283,6 @@ import Synchronization
     existingTaskRegistry?.startOwed()
   }
 
-  /// - Parameter quantum: How many entries it performs before it lets others onto the executor.
   @inlinable func drain(_ quantum: Int) {
     guard enter() else {
       let phase = reentrancyGuard.load(ordering: .relaxed)
@@ -382,7 +369,7 @@ import Synchronization
 
   /// Performs a command. SAFETY: called for runs that are one.
   ///
-  /// - Parameter left: How many actions of the batch are left afterwards, for a command that reads `waitingCount`.
+  /// - Parameter left: The actions of the batch left afterwards, for a command that reads `waitingCount`.
   @unsafe @usableFromInline func perform(_ run: Int, of runs: inout Runs, left: Int) {
     let rest = left + runs.commandCount - runs.commandCount(before: run + 1)
     progress = (0, -rest)
@@ -413,13 +400,11 @@ import Synchronization
 
   // MARK: Visitors
 
-  /// Runs a closure on the executor after everything that was requested before.
+  /// Runs a closure on the executor after all earlier requests. If some wait, or the visitor comes from the tree's own
+  /// work, it takes a place in the order by `pending`. So no other request is performed in the visitor's task, under
+  /// its task-local values.
   ///
-  /// If requests wait, or the visitor comes from within the tree's own work, the request made by `pending` takes its
-  /// place in the order instead, unless its store is closed. So no other request is performed in the visitor's task,
-  /// under its task-local values.
-  ///
-  /// - Parameter effect: The caller, if it is known otherwise than by the current task.
+  /// - Parameter effect: The caller, if it is not the current task's effect.
   @inline(__always) @inlinable func run<Result: Sendable>(
     for node: StoreNode<Action>?, by effect: RunningEffect? = nil, isolation: isolated (any Actor)? = #isolation,
     _ body: @Sendable (isolated Tree) throws(StoreError) -> Result, pending: @Sendable () -> PendingRequest<Result>
@@ -458,7 +443,6 @@ import Synchronization
     if let request = try await sendNow(&action, from: node) { try await request.value() }
   }
 
-  /// Returns the request that the visitor waits for, if it is not let in.
   @inlinable func sendNow(
     _ action: inout Action, from node: StoreNode<Action>
   ) throws(StoreError) -> PendingRequest<Void>? {
@@ -475,8 +459,7 @@ import Synchronization
       for: node)
   }
 
-  /// Gives the request of a visitor that has arrived its place in the order, or refuses it if its store is closed. In
-  /// either case, requests that a drain has left to the visitor are picked up.
+  /// Either way, requests that a drain has left to the visitor are picked up.
   @usableFromInline nonisolated func postpone<Value>(
     _ request: PendingRequest<Value>, for node: StoreNode<Action>?, by effect: RunningEffect? = nil
   ) -> PendingRequest<Value> {
@@ -511,8 +494,8 @@ import Synchronization
 
   /// Like `accept`, checking at run time that the caller is on the executor.
   ///
-  /// - Parameter isPlaced: Whether the action took its place in the order while the store was open: it is then
-  ///   committed even if the store has ended since.
+  /// - Parameter isPlaced: Whether the action was placed while the store was open, and so is committed even after the
+  ///   store's end.
   @usableFromInline nonisolated func acceptHere(
     _ action: Action, from node: StoreNode<Action>, isPlaced: Bool
   ) throws(StoreError) {
@@ -529,15 +512,14 @@ import Synchronization
     departed.wrappingAdd(1, ordering: .acquiringAndReleasing)
   }
 
-  /// A visitor is on the executor. If the tree is at work, or requests wait, it is not let in, and its visit has ended.
+  /// If the visitor is not let in, its visit has ended.
   @inline(__always) @inlinable func enterOnVisit() -> Bool {
     let isIn = !isBusy.load(ordering: .acquiring) && enter()
     if !isIn { endVisit() }
     return isIn
   }
 
-  /// The visit ends before the reentrancy guard is left: the drain that is owed then may run at once, and must leave
-  /// nothing to this visitor.
+  /// Ends the visit first: the drain that is owed may run at once, and must leave nothing to this visitor.
   @inline(__always) @inlinable func leaveFromVisit() {
     endVisit()
     leave()
@@ -547,9 +529,7 @@ import Synchronization
     ended.store(ended.load(ordering: .relaxed) &+ 1, ordering: .releasing)
   }
 
-  /// Replaces a store's interceptor from this place in the order on.
-  ///
-  /// - Parameter work: Begins at that place, too, and ends when the next call for the store replaces it.
+  /// - Parameter work: Begins at this place in the order, too, and ends when the next call for the store replaces it.
   @usableFromInline nonisolated func set(
     _ hook: Confined<CommitHook<Action>?>, inOrderOf node: StoreNode<Action>, with work: TreeWork?
   ) {
@@ -564,8 +544,8 @@ import Synchronization
     _ = enqueue(behindCommits(setting), for: node)
   }
 
-  /// Calls a closure with each action that passes the store and is committed from this place in the order on, until the
-  /// closure returns true. False if the store is closed.
+  /// Calls a closure with each action of the store committed from this place in the order on, until it returns true.
+  /// False if the store is closed.
   nonisolated func watch(
     _ node: StoreNode<Action>, as number: ObjectIdentifier, _ isOver: @escaping @Sendable (Action) -> Bool
   ) -> Bool {
@@ -587,7 +567,7 @@ import Synchronization
   nonisolated func stopWatching(as number: ObjectIdentifier) {
     let extras = madeExtras
     let order = order
-    // Not behind the commits of earlier actions: a caller that is gone leaves no closure that waits for them.
+    // Not behind earlier commits: no closure outlives its caller.
     let stopping = Command.closure { tree in
       if let waiting = extras.onExecutor(on: tree).stopWatching(as: number) { order?.forget(waiting) }
     }
@@ -602,8 +582,7 @@ import Synchronization
     extras.withObject { $0.taskRegistry.withObject { $0 } } ?? nil
   }
 
-  /// The task registry of the tree's stores. Made under the requests' lock, so that a store that ends at the same time
-  /// either finds it or is seen to be closed by the caller of this.
+  /// Under the requests' lock, so that a store that ends at the same time either finds it or is seen to be closed.
   nonisolated func taskRegistry(orMake make: () -> TaskRegistry) -> TaskRegistry {
     existingTaskRegistry ?? withRequests { _ in madeExtras.taskRegistry(orMake: make) }
   }

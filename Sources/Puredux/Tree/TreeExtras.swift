@@ -2,22 +2,19 @@ import Synchronization
 
 extension Tree {
   @usableFromInline final class Extras: Sendable {
-    /// The extras that live on the tree's executor.
+    /// Lives on the tree's executor.
     ///
     /// SAFETY: confined, and so reached only from the tree's isolation, where the reentrancy guard admits one caller at
-    /// a time (`Tree.enter`); an access copies a value out, sets it, or exchanges one in a dictionary. The replaced
+    /// a time (`Tree.enter`). An access copies a value out, sets it, or exchanges one in a dictionary. The replaced
     /// value is held beyond the access, so that nothing of the user's is released, and so run, within one.
     @usableFromInline final class OnExecutor {
       @exclusivity(unchecked) fileprivate var awaitedWork: AwaitedWork?
       private(set) var watches: [ObjectIdentifier: ActionWatch<Action>] = [:]
-      /// The work of each store, which ends with the interceptor that was set with it.
       private var works: [ObjectIdentifier: TreeWork] = [:]
-      /// The watches that begin when the actions before them are committed, with their closures' numbers in the order.
       private var waitingWatches: [ObjectIdentifier: UInt64] = [:]
       typealias Farewell = @Sendable (isolated any TreeIsolation) -> Void
       private typealias Farewells = (node: StoreNode<Action>, all: [ObjectIdentifier: Farewell])
-      /// The closures that are called when a store or one above it is closed: by the store's depth, the store, and the
-      /// closure's owner.
+      /// Called when a store or one above it is closed: by depth, store, and owner.
       private var farewells: [Int: [ObjectIdentifier: Farewells]] = [:]
 
       init() {}
@@ -64,7 +61,6 @@ extension Tree {
         return replaced
       }
 
-      /// Within another call, the awaited work of that call stays.
       func committing<Failure: Error>(of awaitedWork: AwaitedWork, _ body: () throws(Failure) -> Void) throws(Failure) {
         guard unsafe self.awaitedWork == nil else { return try body() }
         unsafe self.awaitedWork = awaitedWork
@@ -82,7 +78,6 @@ extension Tree {
 
       func forget(_ node: StoreNode<Action>) {
         let work = exchangeWork(of: node, with: nil)
-        // A farewell may be set after the store's end.
         let farewell = removeFarewells(of: node)
         withExtendedLifetime((work, farewell)) {}
       }
@@ -98,7 +93,6 @@ extension Tree {
     let childCount = Atomic(0)
     let releasedChildren = Atomic(0)
     @usableFromInline let taskRegistry: Lazy<TaskRegistry>
-    /// The root store's source, once there is a child of a part.
     let top = Lazy<Top>()
 
     let carried: CarriedValues?
@@ -122,7 +116,7 @@ extension StoreNode {
   @unsafe @usableFromInline func tellWatches(_ action: Action) {
     tree.extras.withObject { extras in
       let onExecutor = unsafe extras.onExecutor.unconfined
-      // Each watch is held beyond its removal.
+      // Held beyond its removal.
       for (number, watch) in onExecutor.watches where isAt(orBelow: watch.store) && watch.isOver(action) {
         _ = onExecutor.stopWatching(as: number)
       }

@@ -5,8 +5,8 @@ import Synchronization
   let store: InstrumentedStore
   let timesCommits: Bool
   private let clock: ElapsedClock
-  /// When the action that is being committed was requested, in nanoseconds by the clock; `.min` if it did not wait.
-  /// Only on the tree's executor; an atomic, because it has no run-time access check.
+  /// The time of the current commit's request, in nanoseconds; `.min` if it did not wait. An atomic has no run-time
+  /// access check.
   private let requested = Atomic(Int64.min)
   private let effectCount = Atomic(0)
 
@@ -19,7 +19,7 @@ import Synchronization
 
   var now: Duration { clock.now }
 
-  /// The time since another; zero if the clock has been set back meanwhile.
+  /// Zero if the clock has been set back meanwhile.
   func elapsed(since time: Duration) -> Duration { max(.zero, now - time) }
 
   func begin(reading read: @escaping @Sendable () async -> StoreStatistics?) {
@@ -34,7 +34,7 @@ import Synchronization
 
   // MARK: Commits
 
-  /// The task-local values that the tree carries; if commits are timed, also the times of requests.
+  /// If commits are timed, also carries the times of requests.
   func carrying(_ others: CarriedValues?) -> CarriedValues? {
     guard timesCommits else { return others }
     let own = CarriedValues { [self] in
@@ -89,8 +89,7 @@ import Synchronization
 }
 
 extension Duration {
-  /// The nanoseconds of an `ElapsedClock`'s time. On overflow all such times lack the same amount, so differences are
-  /// right.
+  /// On overflow all times lack the same amount, so differences are right.
   fileprivate var inNanoseconds: Int64 {
     let (seconds, attoseconds) = components
     return seconds.multipliedReportingOverflow(by: 1_000_000_000).partialValue &+ attoseconds / 1_000_000_000
