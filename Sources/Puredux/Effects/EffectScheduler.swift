@@ -3,8 +3,9 @@ protocol ScheduledWork: AnyObject {
   var place: Int { get set }
 }
 
-/// Schedules the effects under one id in one store: a pure state machine, under its slot's lock. Each effect follows
-/// its own policy with respect to the effects before it. Later effects never hold it up.
+/// Schedules the effects under one id in one store, or those of the state for one element: a pure state machine, under
+/// its owner's lock. Each effect follows its own policy with respect to the effects before it. Later effects never hold
+/// it up.
 ///
 /// Each mutating method returns the steps to carry out, in order. The caller releases them outside the lock. The cost
 /// of an effect does not depend on the number of others: effects are found by their places, and the lowest places only
@@ -19,6 +20,12 @@ struct EffectScheduler<Work: ScheduledWork> {
     case leaveOut(Work)
     /// The work is not begun, because too many wait.
     case turnAway(Work)
+
+    var work: Work {
+      switch self {
+      case .start(let work), .startTimer(let work), .cancel(let work), .leaveOut(let work), .turnAway(let work): work
+      }
+    }
   }
 
   enum TimerStep {
@@ -112,7 +119,7 @@ struct EffectScheduler<Work: ScheduledWork> {
 
   mutating func cancelAll() -> [Step] {
     var steps = running.values.sorted { $0.place < $1.place }.map { Step.cancel($0) }
-    steps += popWaiting().map { .leaveOut($0) }
+    steps += leaveOutWaiting()
     for held in held { steps += [.leaveOut(held.work), .cancel(held.timer.task)] }
     running = [:]
     debounced = nil
@@ -121,6 +128,21 @@ struct EffectScheduler<Work: ScheduledWork> {
     (oldest, nextWaiting, runningBefore) = (lastPlace, lastPlace, 0)
     return steps
   }
+
+  /// Cancels all work, and begins the new work, which is one effect, when all running work has returned: the policy of
+  /// effects of the state.
+  mutating func replace(with work: [Work]) -> [Step] {
+    let steps = running.values.sorted { $0.place < $1.place }.map { Step.cancel($0) } + leaveOutWaiting()
+    for (index, work) in work.enumerated() {
+      lastPlace += 1
+      work.place = lastPlace
+      wait(work, index + 1)
+    }
+    return steps + startWaiting()
+  }
+
+  /// No more work begins.
+  mutating func leaveOutWaiting() -> [Step] { popWaiting().map { .leaveOut($0) } }
 
   private mutating func cancelOldest(leaving limit: Int) -> [Step] {
     var steps: [Step] = []
@@ -218,7 +240,7 @@ struct EffectScheduler<Work: ScheduledWork> {
   /// Removes an effect that has ended after the store has closed: waiting effects are left out.
   mutating func endedLast(_ work: Work) -> [Step] {
     _ = removeRunning(work.place)
-    return popWaiting().map { .leaveOut($0) }
+    return leaveOutWaiting()
   }
 
   mutating func timerWoke(_ timer: Work, at now: Duration) -> TimerStep {

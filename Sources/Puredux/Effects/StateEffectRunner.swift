@@ -1,8 +1,27 @@
+/// Runs the work of one effect of the state, for each element of its own.
 final class StateEffectRunner<Action: Sendable>: Sendable {
+  private typealias Scheduler = EffectScheduler<IdentifiedEffect>
+
+  /// The schedulers of the elements that have unfinished work.
+  private struct Elements: Sendable {
+    var schedulers: [Int: Scheduler] = [:]
+    var isClosed = false
+
+    mutating func change(_ id: Int, _ change: (inout Scheduler) -> [Scheduler.Step]) -> [Scheduler.Step] {
+      guard var scheduler = schedulers.removeValue(forKey: id) else { return [] }
+      defer { if scheduler.count > 0 { schedulers[id] = scheduler } }
+      return change(&scheduler)
+    }
+
+    mutating func changeAll(_ change: (inout Scheduler) -> [Scheduler.Step]) -> [Scheduler.Step] {
+      schedulers.keys.flatMap { self.change($0, change) }
+    }
+  }
+
   private let node: any AnyStoreNode
   private let dispatch: @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
   private let commit: @Sendable (Action) -> ActionCommit?
-  private let scheduler = LockedValue(StateEffectScheduler<Int, IdentifiedEffect>())
+  private let elements = LockedValue(Elements())
 
   init(
     of node: any AnyStoreNode, commit: @escaping @Sendable (Action) -> ActionCommit?,
@@ -25,7 +44,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
 
   /// Begins work for an element, replacing any before. Only on the tree's executor, in commit order, like `end`.
   func begin(_ effect: Effect<Action>?, for id: Int) {
-    if scheduler.withLock({ $0.isClosed }) { return }
+    if elements.withLock({ $0.isClosed }) { return }
     let effects = node.effects
     var runs: [Effect<Action>.Run] = []
     for part in effect?.parts ?? [] {
@@ -49,31 +68,44 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
         named?.count(name, by: -1)
       }
     }
-    carryOut(scheduler.withLock { $0.begin(work, for: id) })
+    let steps = elements.withLock { elements -> [Scheduler.Step] in
+      if elements.isClosed { return work.map { .leaveOut($0) } }
+      if elements.schedulers[id] == nil { elements.schedulers[id] = Scheduler() }
+      return elements.change(id) { $0.replace(with: work) }
+    }
+    carryOut(steps, for: id)
   }
 
-  func end(_ id: Int) { carryOut(scheduler.withLock { $0.end(id) }) }
+  func end(_ id: Int) { carryOut(elements.withLock { $0.change(id) { $0.replace(with: []) } }, for: id) }
 
-  func isOver(_ id: Int) -> Bool { scheduler.withLock { $0.isOver(id) } }
+  func isOver(_ id: Int) -> Bool { elements.withLock { $0.schedulers[id] == nil } }
 
   /// The states have ended: no more work begins.
-  func close() { carryOut(scheduler.withLock { $0.close() }) }
+  func close() { stop { $0.leaveOutWaiting() } }
 
   /// No work is wanted any more. Can be called from anywhere.
-  func endAll() { carryOut(scheduler.withLock { $0.endAll() }) }
+  func endAll() { stop { $0.replace(with: []) } }
 
-  private func carryOut(_ steps: [StateEffectScheduler<Int, IdentifiedEffect>.Step]) {
+  private func stop(_ change: (inout Scheduler) -> [Scheduler.Step]) {
+    let steps = elements.withLock { elements in
+      elements.isClosed = true
+      return elements.changeAll(change)
+    }
+    for step in steps { step.work.cancel() }
+  }
+
+  private func carryOut(_ steps: [Scheduler.Step], for id: Int) {
     for step in steps {
-      switch step {
-      case .cancel(let work): work.cancel()
-      case .start(let work, let id):
-        let effect: ClosureEffect.Body = { [self] running in
-          await work.run(within: running, of: node) { [self] in
-            carryOut(scheduler.withLock { $0.ended(work, for: id) })
-          }
-        }
-        node.effects.start(effect, of: node)
+      guard case .start(let work) = step else {
+        step.work.cancel()
+        continue
       }
+      let effect: ClosureEffect.Body = { [self] running in
+        await work.run(within: running, of: node) { [self] in
+          carryOut(elements.withLock { $0.change(id) { $0.ended(work) } }, for: id)
+        }
+      }
+      node.effects.start(effect, of: node)
     }
   }
 }
@@ -144,69 +176,6 @@ extension StateEffectRunner {
     }
   }
 }
-
-/// Decides which work runs for which element of a state, never two for one element at a time: a pure state machine,
-/// under its runner's lock.
-///
-/// Each mutating method returns the steps to carry out, in order. The caller releases them outside the lock.
-struct StateEffectScheduler<ID: Hashable, Work: AnyObject> {
-  enum Step {
-    case start(Work, ID)
-    /// The work runs or is never begun.
-    case cancel(Work)
-  }
-
-  fileprivate struct Slot {
-    /// By identity, because there may be many. May be cancelled, but is not over.
-    var running: [ObjectIdentifier: Work]
-    var next: [Work] = []
-  }
-
-  private var slots: [ID: Slot] = [:]
-  private(set) var isClosed = false
-
-  mutating func begin(_ work: [Work], for id: ID) -> [Step] {
-    if isClosed { return work.map { .cancel($0) } }
-    let steps = end(id)
-    if slots[id] == nil { return steps + start(work, for: id) }
-    slots[id]?.next = work
-    return steps
-  }
-
-  mutating func end(_ id: ID) -> [Step] {
-    guard let slot = slots[id] else { return [] }
-    slots[id]?.next = []
-    return (slot.running.values + slot.next).map { .cancel($0) }
-  }
-
-  mutating func endAll() -> [Step] {
-    isClosed = true
-    return slots.keys.flatMap { end($0) }
-  }
-
-  mutating func close() -> [Step] {
-    isClosed = true
-    defer { for id in slots.keys { slots[id]?.next = [] } }
-    return slots.values.flatMap(\.next).map { .cancel($0) }
-  }
-
-  func isOver(_ id: ID) -> Bool { slots[id] == nil }
-
-  mutating func ended(_ work: Work, for id: ID) -> [Step] {
-    slots[id]?.running[ObjectIdentifier(work)] = nil
-    guard let slot = slots[id], slot.running.isEmpty else { return [] }
-    return start(slot.next, for: id)
-  }
-
-  private mutating func start(_ work: [Work], for id: ID) -> [Step] {
-    let running = work.map { (ObjectIdentifier($0), $0) }
-    slots[id] = work.isEmpty ? nil : Slot(running: Dictionary(uniqueKeysWithValues: running))
-    return work.map { .start($0, id) }
-  }
-}
-
-extension StateEffectScheduler: Sendable where ID: Sendable, Work: Sendable {}
-extension StateEffectScheduler.Slot: Sendable where Work: Sendable {}
 
 @usableFromInline struct StateEffectSink<Action: Sendable> {
   private let beginWork: (Effect<Action>?, EffectID) -> Void

@@ -136,6 +136,32 @@ private struct Jobs {
     #expect(machine.count == 0)
   }
 
+  @Test func `an effect that replaces another between its timer's wake and its turn waits for its own time`() {
+    let timer = Job(-1)
+    var machine = EffectScheduler<Job>()
+    _ = machine.add(Job(1), .debounced(for: .seconds(1)), at: .zero) { timer }
+    _ = machine.timerWoke(timer, at: .seconds(1))
+    _ = machine.add(Job(2), .debounced(for: .seconds(1)), at: .seconds(1)) { Job(-2) }
+    let early = machine.begin(timer, at: .seconds(1))
+    #expect(early == nil)
+    var wakes: Duration?
+    if case .sleep(let until) = machine.timerWoke(timer, at: .seconds(1)) { wakes = until }
+    #expect(wakes == .seconds(2))
+    let begun = machine.begin(timer, at: .seconds(2))
+    #expect(begun?.number == 2)
+  }
+
+  @Test func `an effect in turn also waits for an earlier held effect that has begun meanwhile`() {
+    var jobs = Jobs()
+    jobs.add(1, .debounced(for: .seconds(1)))
+    jobs.add(2, .inTurn())
+    jobs.advance(by: .seconds(1))
+    jobs.add(3, .newest(limit: 5))
+    #expect(jobs.begun == [1, 3])
+    jobs.end(1)
+    #expect(jobs.begun == [1, 3, 2])
+  }
+
   @Test func `the window of a throttled effect that was held begins with the effect, and not with its timer`() {
     let timer = Job(-1)
     let policy = EffectPolicy.throttled(for: .seconds(1), latest: true)

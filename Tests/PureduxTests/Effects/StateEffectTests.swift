@@ -4,88 +4,90 @@ import Testing
 
 @testable import Puredux
 
-private final class Job: Sendable {
+private final class Job: ScheduledWork {
   let number: Int
+  var place = 0
   init(_ number: Int) { self.number = number }
 }
 
 /// The state machines of effects of the state, without concurrency.
 @Suite struct StateEffectTests {
-  /// Random begins and ends, and a minimal shell: the last request for each element is fulfilled, and two never run at
-  /// once.
-  @Test(arguments: 1...50) func `in any order of events, no two run for one element, and the last request is fulfilled`(
-    seed: UInt64
-  ) {
-    var generator = SeededGenerator(seed: seed)
-    var scheduler = StateEffectScheduler<Int, Job>()
-    var running: [Int: [Job]] = [:]
+  /// The work for one element, and a minimal shell.
+  private struct Element {
+    var scheduler = EffectScheduler<Job>()
+    var running: [Job] = []
     var cancelled: Set<Int> = []
-    var wished: [Int: [Int]] = [:]
-    var count = 0
-    func carryOut(_ steps: [StateEffectScheduler<Int, Job>.Step]) {
+    var leftOut: Set<Int> = []
+    /// The numbers of the last requested jobs that have not ended.
+    var wished: Set<Int> = []
+
+    var current: Set<Int> { Set(running.map(\.number)).subtracting(cancelled) }
+
+    mutating func replace(with jobs: [Job]) {
+      wished = Set(jobs.map(\.number))
+      carryOut(scheduler.replace(with: jobs))
+    }
+
+    mutating func end(_ job: Job) {
+      running.removeAll { $0 === job }
+      wished.remove(job.number)
+      carryOut(scheduler.ended(job))
+    }
+
+    mutating func close() { carryOut(scheduler.leaveOutWaiting()) }
+
+    private mutating func carryOut(_ steps: [EffectScheduler<Job>.Step]) {
       for step in steps {
         switch step {
+        case .start(let job): running.append(job)
         case .cancel(let job): cancelled.insert(job.number)
-        case .start(let job, let id): running[id, default: []].append(job)
+        case .leaveOut(let job): leftOut.insert(job.number)
+        case .startTimer, .turnAway: Issue.record("Effects of the state have no timers, and none is turned away.")
         }
       }
     }
-    for _ in 1...400 {
-      let id = Int.random(in: 0..<3, using: &generator)
-      switch Int.random(in: 0..<4, using: &generator) {
-      case 0:
-        let jobs = (0..<Int.random(in: 1...2, using: &generator)).map { _ in
-          count += 1
-          return Job(count)
-        }
-        wished[id] = jobs.map(\.number)
-        carryOut(scheduler.begin(jobs, for: id))
-      case 1:
-        wished[id] = []
-        carryOut(scheduler.end(id))
-      default:
-        guard let job = running[id]?.randomElement(using: &generator) else { continue }
-        running[id]?.removeAll { $0 === job }
-        wished[id]?.removeAll { $0 == job.number }
-        carryOut(scheduler.ended(job, for: id))
-      }
-      for (id, jobs) in running {
-        let current = jobs.map(\.number).filter { !cancelled.contains($0) }
-        // Each running job is requested, or all of them are cancelled.
-        #expect(current.isEmpty || Set(current) == Set(wished[id] ?? []), "seed \(seed)")
-        #expect(jobs.count <= 2, "seed \(seed)")
-      }
-    }
-    // When the cancelled jobs have ended, the last requested one runs.
-    for id in 0..<3 {
-      while let job = running[id]?.first(where: { cancelled.contains($0.number) }) {
-        running[id]?.removeAll { $0 === job }
-        carryOut(scheduler.ended(job, for: id))
-      }
-      #expect(Set((running[id] ?? []).map(\.number)) == Set(wished[id] ?? []), "seed \(seed)")
-    }
-    carryOut(scheduler.endAll())
-    let late = Job(0)
-    carryOut(scheduler.begin([late], for: 0))
-    #expect(cancelled.contains(0))
-    #expect(running.values.joined().allSatisfy { cancelled.contains($0.number) })
   }
 
-  @Test func `after the end of the states, running effects continue, and no others begin`() {
-    var scheduler = StateEffectScheduler<Int, Job>()
-    let jobs = (1...4).map(Job.init)
-    _ = scheduler.begin([jobs[0]], for: 1)
-    _ = scheduler.begin([jobs[1]], for: 1)
-    _ = scheduler.begin([jobs[2]], for: 2)
-    func cancelled(_ steps: [StateEffectScheduler<Int, Job>.Step]) -> [Int] {
-      steps.compactMap { if case .cancel(let job) = $0 { job.number } else { nil } }
+  /// Random requests and ends: the last request is fulfilled, and two never run at once.
+  @Test(arguments: 1...50) func `in any order of events, no two run for one element, and the last request is fulfilled`(
+    seed: UInt64
+  ) throws {
+    var generator = SeededGenerator(seed: seed)
+    var element = Element()
+    var count = 0
+    for _ in 1...400 {
+      switch Int.random(in: 0..<4, using: &generator) {
+      case 0:
+        let size = Int.random(in: 1...3, using: &generator)
+        element.replace(with: (1...size).map { Job(count + $0) })
+        count += size
+      case 1: element.replace(with: [])
+      default:
+        if let job = element.running.randomElement(using: &generator) { element.end(job) }
+      }
+      let isStale = element.running.contains { element.cancelled.contains($0.number) }
+      // The requested jobs run when all replaced ones have ended, and not before.
+      #expect(element.current == (isStale ? [] : element.wished), "seed \(seed)")
+      #expect(element.scheduler.count == element.running.count + (isStale ? element.wished.count : 0), "seed \(seed)")
+      #expect(element.leftOut.isDisjoint(with: element.running.map(\.number)), "seed \(seed)")
     }
-    #expect(cancelled(scheduler.close()) == [2])
-    #expect(cancelled(scheduler.begin([jobs[3]], for: 3)) == [4])
-    #expect(scheduler.ended(jobs[0], for: 1).isEmpty)
-    #expect(scheduler.isOver(1))
-    #expect(!scheduler.isOver(2))
-    #expect(cancelled(scheduler.endAll()) == [3])
+    while let job = element.running.first(where: { element.cancelled.contains($0.number) }) { element.end(job) }
+    #expect(element.current == element.wished, "seed \(seed)")
+  }
+
+  @Test func `after the end of the states, running effects continue, and no others begin`() throws {
+    var element = Element()
+    let jobs = (1...2).map(Job.init)
+    element.replace(with: [jobs[0]])
+    element.close()
+    #expect(element.current == [1])
+    element.replace(with: [jobs[1]])
+    #expect(element.cancelled == [1])
+    element.close()
+    #expect(element.leftOut == [2])
+    element.end(jobs[0])
+    #expect(element.running.isEmpty)
+    #expect(element.scheduler.count == 0)
   }
 
   /// Compares with dictionaries of the collections.
