@@ -2,14 +2,12 @@ import Puredux
 import PureduxDirectory
 public import PureduxLog
 
-/// Checks that an engine fulfils the contract of `LogDirectory`: lists of keys and of summaries (optional), removal,
-/// the end of the stores of a removed tree, and `close`.
-///
-///     try await checkLogDirectory(FileLog(directory: directory))
+/// Checks that an engine fulfils the contract of `LogDirectory`: lists of keys and (optional) summaries, removal, the
+/// end of a removed tree's stores, and `close`.
 ///
 /// - Parameters:
 ///   - directory: An empty directory. The check closes it.
-///   - limit: The time that each part of the contract may take before it counts as violated.
+///   - limit: The time after which a part of the contract counts as violated.
 ///   - clock: Measures `limit`.
 /// - Throws: `LogViolation`, also if the directory throws; `CancellationError`.
 public func checkLogDirectory(
@@ -76,7 +74,6 @@ private func checkEqualKeys(_ logs: any LogDirectory) async throws {
   }
 }
 
-/// A directory without summaries must refuse to list them.
 private func checkSummaries(_ logs: any LogDirectory) async throws {
   guard let none = logs["lists/none"].summaries else {
     return try await expect(
@@ -227,7 +224,6 @@ private func checkRemovalBesideAppends(_ logs: any LogDirectory) async throws {
   }
 }
 
-/// A tree without entries is removed like any other.
 private func checkEarlyRemoval(_ logs: any LogDirectory) async throws {
   let part = "removal before the first entry"
   for _ in 0..<2 { try await logs.remove("never used") }

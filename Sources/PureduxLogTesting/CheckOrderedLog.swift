@@ -21,9 +21,9 @@ public struct LogViolation: Error, CustomStringConvertible, Sendable {
 ///     try await checkOrderedLog { key in log[key] }
 ///
 /// - Parameters:
-///   - limit: The time that each part of the contract may take before it counts as violated.
+///   - limit: The time after which a part of the contract counts as violated.
 ///   - clock: Measures `limit`.
-///   - open: Opens the log of an unused tree. Called again with the same key, it opens the same log again.
+///   - open: Opens the log of an unused tree, and for a repeated key the same log again.
 /// - Throws: `LogViolation`, also if the log throws; `CancellationError`.
 public func checkOrderedLog(
   within limit: Duration = .seconds(60), clock: any Clock<Duration> = ContinuousClock(),
@@ -50,7 +50,6 @@ public func checkOrderedLog(
   if let violation = calls.violation.withLock({ $0 }) { throw violation }
 }
 
-/// Runs a part. Returns at the limit even if the part does not end.
 func run(
   _ check: @escaping @Sendable () async throws -> Void, _ part: String, within limit: Duration,
   by clock: any Clock<Duration>
@@ -92,7 +91,6 @@ extension OrderedLog {
     return positions
   }
 
-  /// The entries after a position, up to another, without redeliveries.
   package func read(after position: UInt64, through end: UInt64) async throws -> [LogRecord] {
     var all: [LogRecord] = []
     var last = position
@@ -236,7 +234,7 @@ private func checkErasure(_ log: any OrderedLog) async throws {
   let positions = try await log.append(entries(0..<100))
   try await log.snapshots?.save(LogSnapshot(position: positions[20], bytes: [1]))
   _ = try await log.summaries?.save([1], at: positions[48])
-  // An untyped error, as catching some cases of a typed one crashes the compiler (6.3).
+  // Untyped: catching some cases of a typed error crashes the compiler (6.3).
   let erase: (UInt64) async throws -> Void = { try await log.erase(through: $0) }
   do {
     try await erase(positions[49])

@@ -1,7 +1,7 @@
 import Puredux
 public import PureduxLog
 
-/// A log in memory, for tests: of stores that follow it, and of several replicas in one process.
+/// A log in memory, for tests of stores that follow it, and of several replicas in one process.
 ///
 ///     let log = MemoryLog()
 ///     let first = try await RootStore(following: log, initialState: 0) { $0 += $1 }
@@ -13,7 +13,6 @@ public final class MemoryLog: OrderedLog, SnapshotStore, SummaryStore {
     var truncated: UInt64 = 0
     var snapshot: LogSnapshot?
     var summary: LogSummary?
-    /// The error of every call, once the log is closed or removed.
     var end: LogError?
 
     var head: UInt64 { truncated + UInt64(records.count) }
@@ -168,7 +167,7 @@ public final class MemoryLogs: LogDirectory {
     }
   }
 
-  /// The keys in ascending order, as of the first read of the stream.
+  /// The keys in ascending order, as of the stream's first read.
   public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> {
     let keys = LockedValue<[String]?>(nil)
     return AsyncThrowingStream { [self] in
@@ -189,7 +188,7 @@ public final class MemoryLogs: LogDirectory {
       .map { ($0.key, $0.value) }
   }
 
-  /// The summaries in ascending order of their keys, as of the first read of the stream.
+  /// The summaries in ascending order of keys, as of the stream's first read.
   public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
     let summaries = LockedValue<[LogSummary]?>(nil)
     return AsyncThrowingStream { [self] in

@@ -13,7 +13,7 @@ public import PureduxLog
 ///     let next = try await RootStore(following: memory, initialState: Shop()) { $0.apply($1) }
 ///     // `next` has the first order, and not the second.
 ///
-/// Each process needs a `MortalLog` of its own around the shared log.
+/// Each process needs its own `MortalLog` around the shared log.
 public final class MortalLog: OrderedLog {
   /// A direction that `cut` blocks.
   public enum Part: Sendable, Hashable {
@@ -35,19 +35,17 @@ public final class MortalLog: OrderedLog {
   private let log: any OrderedLog
   private let life = LockedValue(Life())
   private let appends = Arrivals()
-  /// Stores do not retry after it.
   private static let death = LogError.deathOfProcess
 
   /// - Parameter log: The shared log, which outlives each process.
   public init(_ log: any OrderedLog) { self.log = log }
 
-  /// Blocks a direction. Entries in flight are blocked if they reach this log after the call, as is every action that
-  /// the store is given later.
+  /// Blocks a direction for later actions, and for entries in flight that reach this log after the call.
   public func cut(_ part: Part) { life.withLock { _ = $0.cut.insert(part) } }
 
   /// Simulates the death of the process. No further action of the store, accepted already or not, enters the log or is
   /// committed in the process. Effects are cancelled, and their actions to any store on this log are refused. Pending
-  /// calls of `send` throw `.outcomeUnknown`, or that the store has stopped.
+  /// calls of `send` throw `.outcomeUnknown` or `.stopped`.
   ///
   /// Returns when the store has ended, without waiting for effects that ignore cancellation, for instance at a `Gate`.
   public func kill<State, Action>(_ store: RootStore<State, Action>) async {

@@ -1,9 +1,9 @@
 import Puredux
 public import PureduxLog
 
-/// A log that fails in every way that `OrderedLog` allows, as a seed determines. It loses, repeats and reorders appends
-/// (by at most a tenth of a second), and reports successful ones as failed. It also redelivers entries and breaks
-/// deliveries off. It keeps every acknowledged entry. Use it as a stand-in for a network.
+/// A stand-in for a network: a log that fails in every way that `OrderedLog` allows, as a seed determines. It loses,
+/// repeats and reorders appends (by at most 0.1 seconds), reports successful ones as failed, redelivers entries, and
+/// breaks deliveries off. It keeps every acknowledged entry.
 public final class UnreliableLog: OrderedLog {
   /// The percentage of calls with each failure.
   public struct Rates: Sendable {
@@ -37,7 +37,7 @@ public final class UnreliableLog: OrderedLog {
   private let mischief: LockedValue<Mischief>
 
   /// - Parameters:
-  ///   - log: The underlying log, which is reliable.
+  ///   - log: The underlying, reliable log.
   ///   - seed: Determines the failures: the same for the same calls.
   ///   - rates: The frequency of each failure.
   public init(_ log: any OrderedLog, seed: UInt64, rates: Rates = Rates()) {

@@ -32,18 +32,18 @@ public struct ReplayedProgram<State: Sendable, Action: Sendable>: Sendable {
 
 /// The result of replaying a log.
 public struct ReplayReport: Sendable, Hashable, Codable {
-  /// The stop that the program would come to, with its position. Nil if all results match those of the log's writers,
-  /// as far as entries carry a fingerprint (`FollowingOptions.fingerprint`). `.poisoned` if an entry ends the process,
-  /// or its replay does not end.
+  /// The program's stop, with its position. Nil if all results match those of the log's writers, as far as entries
+  /// carry a fingerprint (`FollowingOptions.fingerprint`). `.poisoned` if an entry ends the process, or its replay does
+  /// not end.
   public var stop: LogStop?
   /// The position of the snapshot that the replay began with, if the log is truncated, or sealed for the program's
   /// rules; otherwise 0.
   public var start: UInt64 = 0
   /// The position of the last replayed entry.
   public var position: UInt64 = 0
-  /// How many actions the program's middleware stopped, including those it stopped when they were first committed.
+  /// How many actions the program's middleware stopped, including those stopped at their first commit.
   public var rejected: UInt64 = 0
-  /// The position of the first stopped action, or nil.
+  /// The position of the first stopped action; nil without one.
   public var firstRejection: UInt64?
   /// The reports to the operator, as texts.
   public var reports: [String] = []
@@ -58,19 +58,18 @@ public struct ReplayReport: Sendable, Hashable, Codable {
   }
 }
 
-/// Replays a log with a program, and changes neither. A test, or a job over last night's logs, thereby checks that a
-/// new version of the program reproduces the states that the previous one has acknowledged.
+/// Replays a log with a program, and changes neither. Use it in a test, or in a job over last night's logs: a new
+/// version of the program must reproduce the states that the previous one has acknowledged.
 ///
 ///     let report = try await verifyReplay(
 ///       of: log["boards/17"],
 ///       by: ReplayedProgram(initialState: Board(), options: options) { $0.apply($1) })
 ///     #expect(report.stop == nil)
 ///
-/// An entry that traps the reducer ends this process. `verifyReplay(opening:by:)` finds such an entry.
+/// An entry that traps the reducer ends this process; `verifyReplay(opening:by:)` finds it.
 ///
-/// The cost is that of a replay. Entries without a fingerprint, or with one by another number, are not compared; for
-/// these, compare the numbers of rejections of both versions. A report that a decision is taken back names a decision
-/// that a store would take back.
+/// Cost: one replay. Entries without a fingerprint, or with another number's, are not compared; for these, compare both
+/// versions' numbers of rejections. A report that a decision is taken back means that a store would do so.
 ///
 /// - Throws: The errors of opening a store, for instance for a damaged log, except stops.
 public func verifyReplay<State, Action>(

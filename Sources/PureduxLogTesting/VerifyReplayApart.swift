@@ -13,16 +13,16 @@ public import PureduxLog
   ///       ReplayedProgram(initialState: Board(), options: options) { $0.apply($1) }
   ///     }
   ///
-  /// The other process is this program, started again with the same arguments; at this call it replays the log and
-  /// exits. So before this call a program must do nothing that it should not do twice. In a test, pass arguments that
-  /// run this test alone. A call in a loop is one call: the other process replays the log of the first iteration that
-  /// it reaches. For several logs, pass arguments that name the log.
+  /// The other process is this program, started again with the same arguments. At this call it replays the log and
+  /// exits. So the program must do nothing before this call that it should not do twice. In a test, pass arguments that
+  /// run this test alone. A call in a loop is one call: the other process replays the first iteration's log. For
+  /// several logs, pass arguments that name the log.
   ///
   /// - Parameters:
   ///   - log: Opens the log, in the other process.
   ///   - program: Makes the program, in the other process.
-  ///   - stallLimit: The time that one entry may take, and the end of the store after the last one. Before the first
-  ///     entry the limit is at least ten minutes.
+  ///   - stallLimit: The time that one entry, or the end of the store after the last one, may take. Before the first
+  ///     entry it is at least ten minutes.
   ///   - arguments: The arguments of the other process; by default those of this one.
   ///   - fileID: Identifies the call, with `line`.
   ///   - line: The line of the call.
@@ -41,12 +41,12 @@ public import PureduxLog
         return { entering in try await report(of: log(), by: program, entering: entering) }
       }
     }
-    // This process was started for another call, and has not reached that.
+    // Started for another call, which it has not reached.
     if environment[OtherProcess.variable] != nil { throw ReplayFailure(text: "This process replays another log.") }
     let parent = FileManager.default.temporaryDirectory
     let directory = parent.appendingPathComponent("puredux-replay-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: parent, withIntermediateDirectories: true)
-    // Created for this user alone, so that nobody else can place links in it.
+    // For this user alone: nobody else can place links in it.
     try FileManager.default.createDirectory(
       at: directory, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
     defer { try? FileManager.default.removeItem(at: directory) }
@@ -61,7 +61,7 @@ public import PureduxLog
     public var description: String { text }
   }
 
-  /// The replaying process. It writes its progress and its result to two files in a directory.
+  /// It writes its progress and its result to two files in a directory.
   private struct OtherProcess {
     static let variable = "PUREDUX_VERIFY_REPLAY"
     private let outcome: URL
@@ -88,7 +88,7 @@ public import PureduxLog
       try process.run()
       let watching = Task { await watch(process, stallLimit, whenEnded: continuation) }
       await withTaskCancellationHandler {
-        // Not cancelled, so that the process has ended, and writes nothing more, when this returns.
+        // Not cancelled: on return, the process has ended, and writes nothing more.
         await Task { for await _ in ends {} }.value
       } onCancel: {
         _ = kill(process.processIdentifier, SIGKILL)
@@ -125,8 +125,8 @@ public import PureduxLog
       var last: (position: UInt64?, time: ContinuousClock.Instant) = (nil, .now)
       while (try? await Task.sleep(for: .milliseconds(100))) != nil {
         #if os(Linux)
-          // Foundation notices the end by a socket that a process started at the same moment may inherit. It then waits
-          // for the end of that process, too.
+          // Foundation detects the end by a socket that a process started at the same moment may inherit. It then waits
+          // for that process's end, too.
           if waitpid(process.processIdentifier, nil, WNOHANG) != 0 { return ends.finish() }
         #endif
         let position = position

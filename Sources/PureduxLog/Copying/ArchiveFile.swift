@@ -1,24 +1,19 @@
 import Dispatch
 import Puredux
 
-/// A file of exported logs, one after the other: while it is written, and as it is read.
+/// A file of exported logs, one after the other, being written or read.
 final class ArchiveFile: LogDirectory {
   struct Tree: Sendable {
-    /// The offset of the part with its key.
     var start: Int
-    /// The offset and the number of the part after that.
     var offset: Int
     var number: UInt64
     var head: UInt64 = 0
-    /// The offset of its newest snapshot.
     var snapshot: Int?
   }
 
   private struct Contents {
     var trees: [String: Tree] = [:]
-    /// The log that is being written.
     var current: String?
-    /// The offset and the number of the next part.
     var end = ArchivePart.magic.count
     var next: UInt64 = 1
     var entries: UInt64 = 0
@@ -26,14 +21,13 @@ final class ArchiveFile: LogDirectory {
   }
 
   private static let readSize = 1 << 20
-  /// In bytes.
   static let partLimit = Int(UInt32.max)
 
   let partLimit: Int
   private let disk: Disk
   private let isWritten: Bool
   private let queue = DispatchQueue(label: "puredux.archive")
-  /// Used on the queue only, but for its keys.
+  /// Used on the queue only, except for the keys.
   private let contents = LockedValue(Contents())
 
   private init(_ disk: Disk, isWritten: Bool, partLimit: Int = ArchiveFile.partLimit) {
@@ -82,10 +76,10 @@ final class ArchiveFile: LogDirectory {
 
   // MARK: Writing
 
-  /// Writes a file, under a temporary name until it is complete.
+  /// Writes a file under a temporary name until it is complete.
   ///
-  /// - Throws: `LogError.refused` if one of the two names has anything but a regular file. A device would be replaced,
-  ///   and a write through a symbolic link would change another file.
+  /// - Throws: `LogError.refused` if either name exists and is not a regular file: a device would be replaced, and a
+  ///   write through a link would change another file.
   static func write<Result: Sendable>(
     _ path: String, partLimit: Int = ArchiveFile.partLimit, _ body: (ArchiveFile) async throws -> Result
   ) async throws -> Result {
@@ -166,7 +160,6 @@ final class ArchiveFile: LogDirectory {
     }
   }
 
-  /// Begins a log, and ends the previous one.
   private func begin(_ key: String, _ contents: inout Contents) throws(LogError) {
     guard contents.current != key, contents.trees[key] == nil else { return }
     try endTree(&contents)
@@ -176,7 +169,6 @@ final class ArchiveFile: LogDirectory {
     contents.current = key
   }
 
-  /// Takes a log out of the file that is being written, if it has begun.
   func leaveOut(_ key: String) async throws(LogError) {
     try await use { () throws(LogError) in
       try self.contents.withLock { contents throws(LogError) in
@@ -214,7 +206,6 @@ final class ArchiveFile: LogDirectory {
 
   // MARK: Reading
 
-  /// Opens a file, and checks all of it.
   static func read(_ path: String) async throws(LogError) -> ArchiveFile {
     try await onQueue(DispatchQueue(label: "puredux.archive.place")) { () throws(LogError) in
       let (directory, name) = try place(of: path, making: false)
@@ -271,7 +262,6 @@ final class ArchiveFile: LogDirectory {
   struct Cursor: Sendable {
     var offset: Int
     var number: UInt64
-    /// The bytes that were read, and their offset.
     var bytes: [UInt8] = []
     var start = 0
 
@@ -281,7 +271,6 @@ final class ArchiveFile: LogDirectory {
     }
   }
 
-  /// The next part and its offset; nil at the end of the file.
   fileprivate func next(_ cursor: inout Cursor) throws(LogError) -> (ArchivePart, Int)? {
     while true {
       let place = cursor.offset - cursor.start
@@ -309,7 +298,6 @@ final class ArchiveFile: LogDirectory {
     }
   }
 
-  /// Checks a large part in pieces, before memory is allocated for it.
   private func isWhole(_ count: Int, at offset: Int) throws(LogError) -> Bool {
     guard count > Self.readSize else { return true }
     return try onDisk { () throws(Disk.Failure) in
@@ -347,7 +335,7 @@ final class ArchivedTree: DenseLog, SnapshotStore {
 
   var name: String? { key }
   var entryLimit: Int { min(1 << 30, file.partLimit - 1) }
-  /// In bytes, without those that the part adds.
+  /// In bytes, without the part's overhead.
   var snapshotLimit: Int { file.partLimit - 9 }
   var snapshots: (any SnapshotStore)? { self }
 
@@ -366,7 +354,6 @@ final class ArchivedTree: DenseLog, SnapshotStore {
     _ = try await file.use { [file, key] () throws(LogError) in try file.append(entries, to: key, behind: head) }
   }
 
-  /// So that the log can be written again.
   func leaveOut() async throws(LogError) { try await file.leaveOut(key) }
 
   func head() async throws(LogError) -> UInt64 {
@@ -400,7 +387,7 @@ final class ArchivedTree: DenseLog, SnapshotStore {
           }
         }
         if !records.isEmpty { return records }
-        // A file that is read has no more entries.
+        // No more entries appear while a file is read.
         await arrivals.wait(after: 0)
       }
       return nil

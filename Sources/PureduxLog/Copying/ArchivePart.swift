@@ -1,12 +1,9 @@
 /// A part of a file of exported logs: a record, whose position is the part's number.
 enum ArchivePart: Equatable {
-  /// The beginning of a log.
   case tree(String)
   case entry([UInt8])
   case snapshot(LogSnapshot)
-  /// The end of a log.
   case endOfTree(entries: UInt64)
-  /// The end of the file.
   case end(trees: UInt64, entries: UInt64)
 
   /// `PDXCOPY`, and the version of the format.

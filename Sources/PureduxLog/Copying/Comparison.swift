@@ -1,11 +1,8 @@
-/// Walks through a log and its copy: yields the next entry that the copy must have, and maps the positions.
+/// Walks through a log and its copy, yields the copy's next entry, and maps positions.
 struct Comparison {
   struct Expected {
-    /// In the log.
     var position: UInt64
-    /// As in the copy, with its positions.
     var bytes: [UInt8]
-    /// The entry of the log; nil for a stand-in.
     var record: LogRecord?
   }
 
@@ -14,17 +11,15 @@ struct Comparison {
     var count: Int
   }
 
-  /// How many of the last entries are remembered, to recognize repetitions in the target.
   private static let repetitionLimit = 1024
 
-  /// The positions of the log that have stand-ins.
   private let standIns: [UInt64]
   private let moment: UInt64
   private var placedStandIns = 0
   private var source: RecordReader
   private var next: Expected?
   private(set) var places = PositionMap()
-  /// The order up to here, in the log and in the copy. If the copy begins with a snapshot, nil before that.
+  /// The order so far; nil before the snapshot that a copy begins with.
   private(set) var order: Fold?
   private(set) var orderOfCopy: Fold?
   private let newest: Fold?
@@ -34,16 +29,12 @@ struct Comparison {
   private var nextRecent = 0
   /// The copy's positions with repetitions, each with the last earlier position without one.
   private var repetitions: [UInt64: UInt64] = [:]
-  /// The decisions of the log, with their entries; and those decisions whose entries the copy lacks.
+  /// The log's decisions and their entries; those about entries that the copy lacks.
   private var decisions: [UInt64: UInt64] = [:]
   private var undecided: Set<UInt64> = []
-  /// The copy's position of the last entry that was met.
   private var lastMet: UInt64 = 0
-  /// The log's position of the last entry that was placed.
   private(set) var last: UInt64 = 0
-  /// How many entries were placed.
   private(set) var count: UInt64 = 0
-  /// Whether the copy's last entry is the epoch of an earlier copy.
   private(set) var endsWithEpoch = false
 
   /// - Parameters:
@@ -60,7 +51,6 @@ struct Comparison {
 
   var hasBegun: Bool { placedStandIns == standIns.count }
 
-  /// The next entry that the copy must have; nil if it is complete.
   mutating func expected() async throws -> Expected? {
     if next == nil { next = try await load() }
     return next
@@ -74,15 +64,15 @@ struct Comparison {
     while let record = try await source.next() {
       switch LogEntry.decode(record.bytes) {
       case .newerFormat: throw LogCopyError.Reason.newerFormat(position: record.position)
-      // A repetition by the target of an earlier copy, which means nothing.
+      // An earlier copy's target has repeated it.
       case .standIn: places.place(record.position, at: places.last)
       case .entry(let header, _):
         let seen = header.seen.position
-        // A writer that had seen a later position stops a replica, in the log and in the copy.
+        // A writer that had seen a later position stops a replica of either log.
         let moved = seen < record.position ? places.atMost(seen) : .max
         return Expected(position: record.position, bytes: LogEntry.moved(record.bytes, to: moved), record: record)
       case .decision:
-        // A decision about a later entry, or one that was taken back, has no effect, in the log and in the copy.
+        // A decision that is about a later entry, or taken back, has no effect in either log.
         var moved: UInt64? = .max
         if let skipped = record.skipped {
           decisions[record.position] = skipped
@@ -113,8 +103,7 @@ struct Comparison {
     endsWithEpoch = false
   }
 
-  /// Compares an entry of the copy with the expected one. Epochs and repetitions are accepted, too. Throws for any
-  /// other entry.
+  /// Compares the copy's next entry. Accepts epochs and repetitions; otherwise throws.
   mutating func meet(_ found: LogRecord) async throws {
     let expected = try await expected()
     orderOfCopy?.follow(found)
@@ -129,12 +118,11 @@ struct Comparison {
     } else if case .epoch = LogEntry.decode(found.bytes) {
       endsWithEpoch = true
     } else if !isRepetition || LogEntry.decode(found.bytes) == .unreadable {
-      // A store stops at an unreadable repetition, even if the log has decided to skip the original.
+      // A store stops there, even if the original is skipped.
       throw LogCopyError.Reason.differs(position: found.position)
     }
     var isRight = true
     if let kept, kept.position == found.position {
-      // A snapshot of the log is trusted.
       let said = newest.flatMap { places[$0.position] == found.position ? $0.chain : nil } ?? order?.chain
       isRight = said == nil || said == kept.chain
       orderOfCopy = orderOfCopy ?? kept
@@ -145,8 +133,8 @@ struct Comparison {
 
   private func original(_ position: UInt64) -> UInt64 { repetitions[position] ?? position }
 
-  /// If the log has a repetition, and the copy has more, it is unknown which of them the writer has seen: all are the
-  /// same place in the order.
+  /// If the log has a repetition and the copy has more, all are the same place in the order: which one the writer has
+  /// seen is unknown.
   private func isSame(_ found: [UInt8], _ expected: [UInt8]) -> Bool {
     if found == expected { return true }
     guard !repetitions.isEmpty, case .entry(let mine, _) = LogEntry.decode(found),

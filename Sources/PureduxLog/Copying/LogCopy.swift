@@ -1,11 +1,10 @@
 /// The progress of a copy.
 public struct LogCopyProgress: Sendable, Hashable {
-  /// The key of the log, if it has one.
+  /// The log's key, if it has one.
   public var key: String?
-  /// How many of its positions are in the copy. On an engine where logs share positions, those of other logs count,
-  /// too.
+  /// How many of its positions are in the copy, other logs' included if the engine shares positions.
   public var copied: UInt64
-  /// How many are to be copied.
+  /// How many positions are to be copied.
   public var total: UInt64
 
   /// For tests of code that shows progress.
@@ -18,13 +17,12 @@ public struct LogCopyProgress: Sendable, Hashable {
 public struct LogCopyReport: Sendable, Hashable {
   /// The number of copied logs that are not empty.
   public var logs: UInt64
-  /// Their entries in the copy, without those that only its snapshot has.
+  /// Their entries in the copy, without those only in its snapshot.
   public var entries: UInt64
-  /// How many of those were not there before.
+  /// How many of those are new.
   public var added: UInt64
-  /// The errors of the logs in a directory that were not copied to their end; an exported file has nothing of these.
-  /// Damaged logs whose keys cannot be read have one error without a key, which names one of them and counts the
-  /// others.
+  /// The errors of incompletely copied logs; an exported file has nothing of them. Damaged logs with unreadable keys
+  /// share one error without a key, which names one and counts the others.
   public var failures: [LogCopyError]
 
   /// For tests of code that reads reports.
@@ -34,40 +32,33 @@ public struct LogCopyReport: Sendable, Hashable {
 }
 
 extension OrderedLog {
-  /// Copies the log to another one, on any engine: its entries, snapshot, decisions and seals. A store that is opened
-  /// on the copy has the same state, and continues.
+  /// Copies the log to another one, on any engine: its entries, snapshot, decisions and seals. A store opened on the
+  /// copy has the same state, and continues.
   ///
-  ///     try await files["boards/17"].copy(to: cluster["boards/17"])
+  /// States and actions are not decoded. The order and its hash stay; positions may change, with the references to
+  /// them. The copy of a truncated log begins with stand-ins for entries that the snapshot refers to, and the snapshot,
+  /// without which a store stops at the first stand-in.
   ///
-  /// States and actions are not decoded. Positions may differ in the copy, where references to them are adapted. The
-  /// order, and so its hash, stays. The copy of a truncated log begins with the snapshot, after stand-ins for the
-  /// entries that it refers to. A store without the snapshot stops at the first stand-in, as at a truncated log.
+  /// - The log may be in use: a call copies the entries that exist when it begins. The *target* must not be followed or
+  ///   written to until the last call has returned.
+  /// - A repeated call compares the target with the log, and continues. A target with anything else is refused
+  ///   unchanged (`.differs`), and so is one whose beginning the log has truncated since (`.truncatedSince`). A
+  ///   snapshot that the log has replaced (`LogOptions.ignoresSnapshots`) is replaced in the copy.
+  /// - An epoch begins at the copy's end (`LogStatistics.epoch`), as its positions may differ. Then the copy must have
+  ///   every entry, in order, and the snapshot. If nothing was added, an epoch begins only if the target does not end
+  ///   with one. A log copied to itself stays unchanged.
   ///
-  /// **The log may be in use.** A call copies the entries that exist when it begins; the next call copies later ones.
-  /// The *target* must not be followed or written to until the last call has returned.
+  /// Memory: about 1 MB, the snapshot, and 24 bytes for each repetition in the target and each run of entries with
+  /// consecutive positions in both logs. Two `FileLog`s have one run, and one more for each addition in the copy, such
+  /// as an epoch. If logs share positions, as on NATS, each entry may be a run.
   ///
-  /// **It can be repeated.** After an interruption, the same call compares the target with the log, and continues. A
-  /// target with anything else is refused, and not changed (`.differs`). So is one whose beginning cannot be compared,
-  /// as the log was truncated since (`.truncatedSince`). If the log has replaced a snapshot
-  /// (`LogOptions.ignoresSnapshots`), so does the copy.
-  ///
-  /// **It is verified.** An epoch begins at the copy's end (`LogStatistics.epoch`), as the log's positions mean
-  /// something else there. Then the copy must have every entry, in order, and the snapshot. If there was nothing to
-  /// add, an epoch begins only if the target lacks one, as after an interruption. So importing a file into the log that
-  /// it was exported from begins one epoch. A log that is copied to itself stays as it is.
-  ///
-  /// **Memory**: about 1 MB for a batch, and the snapshot. Also 24 bytes for each run of entries with consecutive
-  /// positions in both logs, and for each repetition in the target. Two `FileLog`s have one run, and one more for each
-  /// addition in the copy, as an earlier epoch. If logs share positions, as on NATS, each entry may be a run.
-  ///
-  /// **Time**: the log and the target are read up to twice each. A `FileLog` takes many entries with one write of the
-  /// disk, a `PostgreSQLLog` in one transaction. Any other target gets one at a time, so that none follows a failed
-  /// one.
+  /// Time: reads both logs up to twice. A `FileLog` takes many entries with one disk write, a `PostgreSQLLog` in one
+  /// transaction; other targets get one at a time, so that none follows a failed one.
   ///
   /// - Parameters:
   ///   - target: The log that becomes a copy.
-  ///   - reason: The reason in the epoch. With nil no epoch begins: for a target whose positions nobody is told.
-  ///   - progress: Called with the progress from time to time.
+  ///   - reason: The epoch's reason; nil for no epoch, if no client learns the target's positions.
+  ///   - progress: Called from time to time.
   /// - Throws: `LogCopyError`; `CancellationError` if the task is cancelled.
   @discardableResult
   public func copy(
@@ -79,10 +70,10 @@ extension OrderedLog {
   /// Copies the log to a file (`LogArchive`), under its key, or `""` if it has none.
   ///
   /// The file is `<path>.new` until it is complete, and then replaces an earlier regular file. If the log is truncated
-  /// meanwhile, the export begins again, three times in all.
+  /// meanwhile, the export starts over, up to three attempts in all.
   ///
   /// - Throws: As `copy(to:)`, but `LogError.truncated` (`.log`) for `.truncatedSince`. `LogError.refused` if the path,
-  ///   or `<path>.new`, is not a regular file, but a symbolic link, a device, a pipe or a directory.
+  ///   or `<path>.new`, exists and is not a regular file, such as a symbolic link.
   @discardableResult
   public func export(
     to path: String, progress: (@Sendable (LogCopyProgress) -> Void)? = nil
@@ -94,22 +85,21 @@ extension OrderedLog {
 }
 
 extension LogDirectory {
-  /// Copies logs to another directory, one after the other, each as `OrderedLog.copy(to:)` does: to another disk, from
-  /// files to a cluster, or back.
+  /// Copies logs one after the other to another directory, each as `OrderedLog.copy(to:)` does.
   ///
   ///     let report = try await files.copy(to: cluster, prefix: "boards/")
   ///     for failure in report.failures { print(failure) }
   ///
-  /// Logs of the target under other keys stay. A log that cannot be copied, because of its own state or of the target's
-  /// log under its key, is left out, and is in `failures`. A log that is removed meanwhile is not.
+  /// The target's logs under other keys stay. A log that cannot be copied, because of its own state or its target's, is
+  /// left out, and listed in `failures`, unless it was removed meanwhile.
   ///
   /// - Parameters:
-  ///   - target: The directory of the copies, each under the key of its log.
-  ///   - prefix: Selects the keys that begin with this text; all by default.
+  ///   - target: The directory of the copies, under the same keys.
+  ///   - prefix: The prefix of the keys; all by default.
   ///   - reason: As for one log.
-  ///   - progress: Called with the progress of each log from time to time.
-  /// - Throws: `LogCopyError`, with the key, if one of the directories is unavailable, in use or full (`.log`), and the
-  ///   errors of `keys(prefix:)`. `CancellationError` if the task is cancelled.
+  ///   - progress: Called with each log's progress from time to time.
+  /// - Throws: `LogCopyError`, with the key, if a directory is unavailable, in use or full (`.log`), and the errors of
+  ///   `keys(prefix:)`. `CancellationError` if the task is cancelled.
   public func copy(
     to target: any LogDirectory, prefix: String = "", reason: String? = "copied",
     progress: (@Sendable (LogCopyProgress) -> Void)? = nil
@@ -122,7 +112,6 @@ extension LogDirectory {
         guard let next = try await keys.next() else { return report }
         key = next
       } catch LogError.damaged(let position, let text) {
-        // The error of all trees whose keys cannot be read, after all other keys.
         report.failures.append(LogCopyError(key: nil, reason: .log(.damaged(position: position, text))))
         return report
       }
@@ -137,18 +126,15 @@ extension LogDirectory {
     }
   }
 
-  /// Copies logs to a file, also while stores follow them: a backup that can be read (`LogArchive`) and imported. Each
-  /// log is copied up to a position of its own; no moment is common to all.
-  ///
-  ///     let report = try await log.export(to: "backups/monday")
-  ///     for failure in report.failures { print(failure) }
+  /// Copies logs to a file, also while stores follow them: a backup to read (`LogArchive`) and to import. Each log is
+  /// copied up to a position of its own, at no common moment.
   ///
   /// The file is `<path>.new` until it is complete, and then replaces an earlier regular file, even if logs are left
-  /// out. Keep a copy of that until you have looked at `failures`. A log that is truncated meanwhile is read again,
-  /// three times in all.
+  /// out. Keep a copy of that until you have checked `failures`. A log truncated meanwhile is read again, up to three
+  /// times in all.
   ///
-  /// - Throws: As `copy(to:)`; `LogError.refused` if the path, or `<path>.new`, is not a regular file, but a symbolic
-  ///   link, a device, a pipe or a directory.
+  /// - Throws: As `copy(to:)`; `LogError.refused` if the path, or `<path>.new`, exists and is not a regular file, such
+  ///   as a symbolic link.
   public func export(
     to path: String, prefix: String = "", progress: (@Sendable (LogCopyProgress) -> Void)? = nil
   ) async throws -> LogCopyReport {
@@ -157,8 +143,8 @@ extension LogDirectory {
     }
   }
 
-  /// Copies the logs of an exported file, each as `OrderedLog.copy(to:)` does. The file is read once before: a damaged
-  /// one changes nothing.
+  /// Copies the logs of an exported file, each as `OrderedLog.copy(to:)` does. The whole file is checked first: a
+  /// damaged one changes nothing.
   ///
   /// - Throws: As `copy(to:)`, and the errors of `LogArchive.init(path:)`.
   public func `import`(
@@ -186,23 +172,16 @@ struct LogCopy: Sendable {
   let progress: (@Sendable (LogCopyProgress) -> Void)?
 
   private struct Beginning {
-    /// The log's positions for which entries stand in; none if the log is whole.
     var standIns: [UInt64] = []
     var moment: UInt64 = 0
-    /// Saved after the stand-ins; nil if the target has it, or the log is whole.
     var snapshot: EncodedSnapshot?
-    /// The order in the log's snapshot, or at the last position with a stand-in if that is later.
     var newest: Fold?
 
-    /// The log's position after which entries are copied.
     var position: UInt64 { standIns.last ?? 0 }
   }
 
-  /// The stand-ins that a log begins with, which is a copy of a truncated log.
   private struct StandIns {
-    /// The positions for which they stand in, in order.
     var positions: [UInt64] = []
-    /// The position of the last stand-in; 0 if there is none.
     var end: UInt64 = 0
     var moment: UInt64 = 0
   }
@@ -210,7 +189,6 @@ struct LogCopy: Sendable {
   private static let batchBytes = 1 << 20
   private static let batchCount = 1024
 
-  /// How often a log is read if it is truncated meanwhile.
   private static let attempts = 3
 
   func run() async throws -> LogCopyReport {
@@ -223,7 +201,7 @@ struct LogCopy: Sendable {
     }
   }
 
-  /// Begins again if the log was truncated past the snapshot that was found, or past a file's beginning.
+  /// Starts over if the log was truncated past the snapshot, or past a file's beginning.
   private func copied(_ attempts: Int) async throws -> LogCopyReport {
     do {
       return try await copied()
@@ -237,7 +215,7 @@ struct LogCopy: Sendable {
   }
 
   private func copied() async throws -> LogCopyReport {
-    // Before the head, so that the log has all entries of the snapshot.
+    // Read before the head, so that the log has all entries of the snapshot.
     let newest = try await newest(of: source)
     let head = try await source.head()
     if let newest, newest.fold.position > head {
@@ -251,7 +229,7 @@ struct LogCopy: Sendable {
     var comparison = try await compare(beginning, through: head, target: end)
     let present = comparison.count
     try await add(to: &comparison, beginning, newest, through: head, behind: end)
-    // A target with all entries and no epoch is a copy that was cut short, unless it is the log itself.
+    // An interrupted copy has all entries and no epoch.
     if let reason, !isItself, comparison.count > present || !comparison.endsWithEpoch {
       try await target.appendEpoch(reason: reason)
     }
@@ -278,7 +256,7 @@ struct LogCopy: Sendable {
   // MARK: The beginning
 
   private func newest(of log: any OrderedLog) async throws -> EncodedSnapshot? {
-    // Without content: a store that ignores snapshots was opened on an empty log.
+    // A store that ignores snapshots was opened on an empty log.
     guard let stored = try await log.snapshots?.newest(), stored.position > 0 else { return nil }
     switch EncodedSnapshot.decode(stored.bytes) {
     case .newer: throw LogCopyError.Reason.newerFormat(position: stored.position)
@@ -297,7 +275,7 @@ struct LogCopy: Sendable {
     guard let newest, try await isWhole(behind: newest.fold.position, through: head) else {
       throw LogCopyError.Reason.noSnapshot(first: first)
     }
-    // A copy of a copy has the same moment, as long as that copy has its first snapshot.
+    // A copy of a copy has the same moment while the first copy has its first snapshot.
     let moment = newest.fold.position == own.end ? own.moment : newest.fold.moment
     let anew = Beginning(
       standIns: newest.fold.positions, moment: moment, snapshot: newest, newest: newest.fold)
@@ -328,7 +306,6 @@ struct LogCopy: Sendable {
     return snapshot.fold
   }
 
-  /// Follows the log from an earlier order.
   private func followed(_ order: Fold, through position: UInt64) async throws -> Fold {
     var order = order
     var reader = RecordReader(source, after: order.position, through: position)
@@ -336,7 +313,6 @@ struct LogCopy: Sendable {
     return order
   }
 
-  /// The first remaining entry of a truncated log, and its stand-ins; nil if nothing is missing.
   private func missing(through head: UInt64) async throws -> (first: UInt64, standIns: StandIns)? {
     do {
       let found = try await standIns(of: source, through: head)
@@ -371,7 +347,6 @@ struct LogCopy: Sendable {
 
   // MARK: Copying
 
-  /// Up to the target's end.
   private func compare(
     _ beginning: Beginning, through head: UInt64, target end: UInt64
   ) async throws -> Comparison {
@@ -388,7 +363,7 @@ struct LogCopy: Sendable {
     return comparison
   }
 
-  /// If the log's snapshot is newer than the target, checks that the target's order leads to it.
+  /// If the log's snapshot is newer than the target, checks that the target leads to it.
   private func compareOrder(_ comparison: Comparison, _ beginning: Beginning, _ end: UInt64) async throws {
     guard comparison.order == nil, let newest = beginning.newest, var order = comparison.orderOfCopy else { return }
     var reader = RecordReader(source, after: comparison.last, through: newest.position)
@@ -434,7 +409,6 @@ struct LogCopy: Sendable {
     if let newest, newest.fold.position >= beginning.position { try await save(newest, comparison.places) }
   }
 
-  /// The log's position of the last added entry; nil if the copy is complete.
   private func addSome(to comparison: inout Comparison, behind end: inout UInt64) async throws -> UInt64? {
     let begins = !comparison.hasBegun
     guard let dense = target as? any DenseLog else {
@@ -445,7 +419,7 @@ struct LogCopy: Sendable {
     var entries: [[UInt8]] = []
     var bytes = 0
     var last: UInt64?
-    // Stand-ins are appended before anything else: the snapshot is saved after them.
+    // Stand-ins have their own batch: the snapshot is saved after them.
     while bytes < Self.batchBytes, entries.count < Self.batchCount, !(begins && comparison.hasBegun),
       let expected = try await expected(of: &comparison)
     {
@@ -480,8 +454,8 @@ struct LogCopy: Sendable {
     let kept = try await snapshots.newest()
     if kept == moved { return }
     if kept?.position == moved.position {
-      // The log has replaced its snapshot (`LogOptions.ignoresSnapshots`). An archive may be older than that:
-      // `checkSnapshot` then finds a difference.
+      // The log has replaced its snapshot (`LogOptions.ignoresSnapshots`). If an archive is older than that,
+      // `checkSnapshot` throws.
       if !(source is ArchivedTree) { try await snapshots.replace(with: moved) }
     } else {
       try await snapshots.save(moved)
@@ -513,13 +487,12 @@ struct LogCopy: Sendable {
     guard let snapshots = target.snapshots else { return }
     let expected = try moved(snapshot, places)
     let kept = try await snapshots.newest()
-    // A missing snapshot is only a missing cache, unless the copy begins with it.
+    // The snapshot is only a cache, unless the copy begins with it.
     let isThere = kept.map { $0 == expected || $0.position > expected.position } ?? beginning.standIns.isEmpty
     if !isThere { throw LogCopyError.Reason.differs(position: expected.position) }
   }
 }
 
-/// A log that its engine makes for each request.
 package protocol LogOfEngine: OrderedLog {
   associatedtype Engine: AnyObject
 

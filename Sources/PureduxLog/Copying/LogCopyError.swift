@@ -1,34 +1,32 @@
-/// The error of a log that was not copied to its end. Copied entries stay, and the same call continues after them,
-/// unless the reason says otherwise.
+/// The error of an incomplete copy. Copied entries stay, and the same call continues after them, unless the reason says
+/// otherwise.
 public struct LogCopyError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The reason of a `LogCopyError`.
   public enum Reason: Error, Sendable, Hashable {
-    /// The entry, or the snapshot, at a position was written by a newer version of this library, which has to copy it.
+    /// A newer version of this library wrote the entry or snapshot at a position, and has to copy it.
     case newerFormat(position: UInt64)
     /// The snapshot at a position cannot be read.
     case unreadableSnapshot(position: UInt64)
-    /// The log is truncated, and has no snapshot to begin with. The first remaining entry has this position.
+    /// The log is truncated, and has no snapshot to begin with. `first` is its first remaining position.
     case noSnapshot(first: UInt64)
-    /// The decision at a position is about an entry that the copy lacks: the log was truncated past that entry, and the
-    /// snapshot was saved without the decision. The next store that is opened on the log takes the decision back; then
-    /// the log can be copied.
+    /// The decision at a position is about an entry that the copy lacks: the log was truncated past it, and the
+    /// snapshot does not skip it. Open a store on the log, which takes the decision back, and copy again.
     case undecided(position: UInt64)
-    /// The target takes no entry, or no snapshot, as large as the one at a position.
+    /// The entry or snapshot at a position is too large for the target.
     case tooLarge(position: UInt64)
-    /// The log was truncated past the target's beginning, or the target is not its copy. The first remaining entry has
-    /// this position. Remove the target's log, and copy again. An export does so by itself.
+    /// The log was truncated past the target's beginning, or the target is not its copy. `first` is the log's first
+    /// remaining position. Remove the target's log, and copy again. An export starts over by itself.
     case truncatedSince(first: UInt64)
-    /// The log is truncated, so that its copy begins with a snapshot, and the target stores none.
+    /// The log is truncated, so its copy begins with a snapshot, and the target stores none.
     case keepsNoSnapshots
-    /// The target differs from a copy at this position of its own. If it did before the call, nothing was changed. Also
-    /// if the target repeats an entry that nobody can read: stores would stop there, whatever was decided about the
-    /// log's entry.
+    /// The target differs from a copy at this position of its own, and is unchanged if it did so before the call. Also
+    /// if the target repeats an unreadable entry, where stores would stop even if the log's own is skipped.
     case differs(position: UInt64)
-    /// An error of one of the two logs, or of the file.
+    /// An error of either log, or of the file.
     case log(LogError)
   }
 
-  /// The key of the log, if it has one.
+  /// The log's key, if it has one.
   public var key: String?
   /// The reason why the copy is incomplete.
   public var reason: Reason
@@ -39,7 +37,6 @@ public struct LogCopyError: Error, Sendable, Hashable, CustomStringConvertible {
     self.reason = reason
   }
 
-  /// Whether other logs can still be copied.
   var isOfOneLog: Bool {
     switch reason {
     case .log(.unavailable), .log(.full), .log(.inUse): false

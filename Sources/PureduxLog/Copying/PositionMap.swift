@@ -1,4 +1,4 @@
-/// The positions of a log's entries in its copy: runs of entries with consecutive positions in both.
+/// The positions of a log's entries in its copy, as runs of consecutive positions in both.
 struct PositionMap {
   private struct Run {
     var source: UInt64
@@ -7,10 +7,8 @@ struct PositionMap {
   }
 
   private var runs: [Run] = []
-  /// The last entry's position in the copy.
   private(set) var last: UInt64 = 0
 
-  /// Adds the next entry.
   mutating func place(_ source: UInt64, at target: UInt64) {
     last = target
     if let run = runs.last, source == run.source + run.count, target == run.target + run.count {
@@ -20,13 +18,12 @@ struct PositionMap {
     }
   }
 
-  /// Nil if the entry is not in the copy.
   subscript(source: UInt64) -> UInt64? {
     guard let run = run(of: source), source - run.source < run.count else { return nil }
     return run.target + (source - run.source)
   }
 
-  /// The place of the last entry up to a position; 0 if there is none.
+  /// The copy's position of the last entry up to a position; 0 if there is none.
   func atMost(_ source: UInt64) -> UInt64 {
     guard let run = run(of: source) else { return 0 }
     return run.target + min(source - run.source, run.count - 1)

@@ -16,20 +16,19 @@ struct AcknowledgedMark: Equatable {
     self.end = end
   }
 
-  /// The mark of a tree before any acknowledgement. Only this mark's write is waited for, so that there always is one.
-  /// By it, a torn tail is told from damage after a crash of the machine.
+  /// Before any acknowledgement. Only this mark's write is waited for: a mark tells a torn tail from damage after a
+  /// machine's crash.
   static let ofNothing = AcknowledgedMark(first: 1, end: UInt64(RecordFormat.headerSize))
 
   var isOfNothing: Bool { self == .ofNothing }
 
-  /// On return the content is durable; the name is, once the directory is synced.
+  /// On return the content is durable; its name is once the directory is synced.
   func place(in directory: Directory) throws(Disk.Failure) {
     let file = try Disk(FileNames.mark, in: directory, .creating)
     try file.write(bytes, at: 0)
     try file.sync()
   }
 
-  /// Nil if there is no mark, or if it cannot be read.
   static func read(in directory: Directory) throws(LogError) -> AcknowledgedMark? {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       try Disk(FileNames.mark, in: directory, .reading).read(20, at: 0)

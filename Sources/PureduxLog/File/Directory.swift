@@ -8,7 +8,7 @@
   import Darwin
 #endif
 
-/// A directory, by its descriptor. Names are looked up in this directory even after it was moved.
+/// A directory by its descriptor. Names are looked up in it even after it was moved.
 final class Directory: Sendable {
   typealias Failure = Disk.Failure
 
@@ -29,8 +29,8 @@ final class Directory: Sendable {
 
   deinit { if descriptor >= 0 { close(descriptor) } }
 
-  /// A file's descriptor, or a negative number with the reason in `errno`. It is never one of the first three: if the
-  /// process has closed its standard output, the file would receive that output.
+  /// A file's descriptor; negative on failure, with the reason in `errno`. Never one of the first three: a file could
+  /// receive the output of a process that has closed its standard output.
   func openFile(_ name: String, _ flags: Int32) -> Int32 {
     let file = unsafe openat(descriptor, name, flags, 0o644)
     guard (0...2).contains(file) else { return file }
@@ -41,8 +41,8 @@ final class Directory: Sendable {
     return other
   }
 
-  /// - Throws: A failure that `isMissing` if the name does not exist. A file, or a link to a disk that is not mounted,
-  ///   is not missing: a new directory must not take its place.
+  /// - Throws: A failure that `isMissing` if the name does not exist. A file, or a link to an unmounted disk, is not
+  ///   missing: a new directory must not replace it.
   func directory(_ name: String) throws(Failure) -> Directory {
     do throws(Failure) {
       return try Directory(openFile(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path + "/" + name)
@@ -52,7 +52,6 @@ final class Directory: Sendable {
     }
   }
 
-  /// Makes a subdirectory, unless it exists. On return it is durable.
   func make(_ name: String) throws(Failure) {
     guard unsafe mkdirat(descriptor, name, 0o755) == 0 || errno == EEXIST else { throw failure("mkdir", name) }
     try sync()
@@ -87,7 +86,6 @@ final class Directory: Sendable {
     if code != 0 { throw Failure(call: "readdir", path: path, code: code) }
   }
 
-  /// Returns when the names in the directory are durable.
   func sync() throws(Failure) {
     guard fsync(descriptor) == 0 else { throw Failure(call: "fsync", path: path, code: errno) }
   }
@@ -104,10 +102,9 @@ final class Directory: Sendable {
     guard unsafe unlinkat(descriptor, name, AT_REMOVEDIR) == 0 || errno == ENOENT else { throw failure("rmdir", name) }
   }
 
-  /// The file that a name has at present; nil if there is none. A symbolic link counts as a file of its own.
+  /// Nil if there is no file. A symbolic link counts as a file of its own.
   func place(of name: String) throws(Failure) -> FilePlace? { try status(of: name).map { FilePlace($0) } }
 
-  /// Whether a name has a regular file, and no symbolic link to one; nil if it has nothing.
   func isRegular(_ name: String) throws(Failure) -> Bool? {
     try status(of: name).map { $0.st_mode & S_IFMT == S_IFREG }
   }
@@ -129,7 +126,7 @@ final class Directory: Sendable {
 // MARK: Paths
 
 extension Directory {
-  /// The absolute path, which stays valid when the process changes its working directory.
+  /// The path stays valid when the process changes its working directory.
   static func absolute(_ path: String) throws(Failure) -> String {
     guard let first = path.utf8.first else { throw Failure(call: "open", path: path, code: ENOENT) }
     if first == UInt8(ascii: "/") { return path }
@@ -139,11 +136,9 @@ extension Directory {
     return unsafe String(cString: current) + "/" + path
   }
 
-  /// Makes a directory and its parents, unless they exist. On return the new ones are durable.
   static func make(path: String) throws(Failure) {
     if unsafe mkdir(path, 0o755) != 0 {
-      // The process that made it may have died before its name was durable. A process that may not open the parent has
-      // not made it.
+      // Its maker may have died before the name was durable. A process that may not open the parent is not the maker.
       if errno == EEXIST {
         try? Directory(parent(of: path) ?? root(of: path)).sync()
         return
@@ -162,7 +157,6 @@ extension Directory {
 
   private static func root(of path: String) -> String { path.first == "/" ? "/" : "." }
 
-  /// Nil if the path has a single name.
   private static func parent(of path: String) -> String? {
     var path = Substring(path)
     while path.last == "/" { path.removeLast() }

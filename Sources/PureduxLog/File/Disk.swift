@@ -8,7 +8,7 @@
   import Darwin
 #endif
 
-/// A file, by its descriptor, and the system calls of a log. They block.
+/// A file by its descriptor, and the system calls of a log. They block.
 final class Disk: Sendable {
   struct Failure: Error, Hashable {
     let call: String
@@ -42,17 +42,14 @@ final class Disk: Sendable {
   enum Access {
     case reading, writing
     case readingNoLink
-    /// Makes the file unless it exists.
     case creating
-    /// Makes the file; fails if it exists.
     case makingNew
   }
 
   let path: String
   private let descriptor: Int32
 
-  /// Does not write through a symbolic link: otherwise anybody who can make links in the directory decides which file
-  /// is written.
+  /// Does not write through a symbolic link, or anybody who can make links in the directory could choose the file.
   ///
   /// - Throws: Also if the file is not regular (a device or a pipe may have no end), or if few descriptors are left.
   init(_ name: String, in directory: Directory, _ access: Access) throws(Failure) {
@@ -79,14 +76,12 @@ final class Disk: Sendable {
     close(descriptor)
   }
 
-  /// Logs leave the descriptors from this number on to the rest of the process: libdispatch ends a process that has
-  /// none left.
+  /// The rest of the process needs the descriptors from this number on: libdispatch ends a process without any.
   private static var descriptorLimit: Int32 {
     let count = limitOfProcess
     return count - min(64, count / 4)
   }
 
-  /// The number of descriptors that the process may have at present.
   static var limitOfProcess: Int32 {
     #if canImport(Glibc)
       let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
@@ -110,7 +105,6 @@ final class Disk: Sendable {
 
   func place() throws(Failure) -> FilePlace { try status().place }
 
-  /// Reads fewer bytes only at the end of the file.
   func read(_ count: Int, at offset: Int) throws(Failure) -> [UInt8] {
     // The empty array is shared by the process: initializing it would write to it.
     if count == 0 { return [] }
@@ -130,8 +124,7 @@ final class Disk: Sendable {
     return bytes
   }
 
-  /// Reads words of eight bytes in the machine's order. Zeros fill the last word after the end of the file. Returns the
-  /// number of bytes as well.
+  /// Reads eight-byte words in the machine's order, the last one filled with zeros. Returns the number of bytes, too.
   func words(_ count: Int, at offset: Int) throws(Failure) -> (words: [UInt64], count: Int) {
     var (code, size): (Int32, Int) = (0, 0)
     // SAFETY: the call writes at most the bytes that are left of the buffer, which has been filled with zeros.
@@ -179,14 +172,13 @@ final class Disk: Sendable {
     guard ftruncate(descriptor, off_t(size)) == 0 else { throw failure("ftruncate") }
   }
 
-  /// Locks the file until it is closed, against this process and others.
   func lock() throws(Failure) {
     guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { throw failure("flock") }
   }
 
   func unlock() { _ = flock(descriptor, LOCK_UN) }
 
-  /// Opens and locks a file, and makes it if there is none. Its previous owner may remove it between the two steps.
+  /// Opens and locks a file, and makes it if missing. Its previous owner may remove it in between.
   static func locked(_ name: String, in directory: Directory) throws(Failure) -> Disk {
     while true {
       let disk = try Disk(name, in: directory, .creating)
@@ -195,8 +187,8 @@ final class Disk: Sendable {
     }
   }
 
-  /// Makes a file and locks it. A file that a process has left under the name is unlinked, and not written to, as it
-  /// may have another name as well. Throws also if another process has locked that file.
+  /// Makes and locks a file. An existing one is unlinked, not written to, as it may have another name; throws if
+  /// another process has locked that.
   static func lockedNew(
     _ name: String, in directory: Directory, whenOpened: () -> Void = {}
   ) throws(Failure) -> Disk {

@@ -9,7 +9,6 @@ final class DiskFaults: Sendable {
 }
 
 extension FileLog {
-  /// Throws the failure that a test has set for this call.
   func fail(_ call: DiskFaults.Call, _ file: Disk?, _ count: Int) throws(Disk.Failure) {
     guard let code = faults?.failure(call, count) else { return }
     throw Disk.Failure(call: "\(call)", path: file?.path ?? directory, code: code)

@@ -8,51 +8,47 @@ import Synchronization
 ///     let board = try await RootStore(following: log["boards/17"], initialState: Board()) { $0.apply($1) }
 ///
 /// An acknowledged entry is on the disk (`fdatasync`; on Apple's systems `F_FULLFSYNC`), unless `Options.syncs` is off.
-/// Entries that arrive while the disk works share the next write. Each has a checksum over its length, position and
+/// Entries that arrive while the disk works share the next write. A checksum covers each entry's length, position and
 /// bytes.
 ///
-/// **After a crash**, the unacknowledged rest of an interrupted write is moved to a separate file, and reported. Any
-/// other damage is an error (`LogError.damaged`), and nothing is changed. If the *machine* crashed, damaged entries
-/// that were acknowledged right before cannot always be told from that rest. They are then moved and reported, too.
-///
-/// **If the disk fails or is full**, a failed write is removed from the file, and reported as failed. The store that
-/// follows the log retries until there is room.
-///
-/// **Descriptors.** A tree that is written to has two files open; all trees together have at most `Options.openFiles`.
-/// Beyond that, the least recently used files are closed, and are checked and reopened for the next entry. If only 64
-/// of the process's descriptors are left (a quarter of a limit below 256), opening a file fails with
-/// `LogError.unavailable`. Trees with open files continue to work.
-///
-/// **Ownership.** A directory is open in one `FileLog` at a time. Each tree's directory and files name their tree.
-/// Those of another tree are refused (`LogError.damaged`, which says what to do). Before an append is acknowledged, the
-/// directory, its file `lock` and the tree's last file must be where they were opened. Otherwise nothing more is
-/// acknowledged, and the stores that follow the tree stop (`LogStop.unreadable`).
-///
-/// **Threads.** The log waits for the disk on at most 21 threads of Dispatch, never on the cooperative pool. Only
-/// `init(directory:options:onTornTail:)` blocks its caller. (A replay notes its progress in a file that nobody waits
-/// for.)
+/// - **After a crash**, the unacknowledged rest of an interrupted write is moved to a separate file, and reported. Any
+///   other damage is an error (`LogError.damaged`), and nothing is changed. After a crash of the *machine*, damaged
+///   entries that were acknowledged right before may be taken for that rest.
+/// - **If the disk fails or is full**, the failed write is removed from the file, and reported as failed. The store
+///   retries until there is room.
+/// - **Descriptors.** A tree that is written to has two files open, all trees together at most `Options.openFiles`.
+///   Beyond that, the least recently used files are closed, and checked and reopened for the next entry. If only 64 of
+///   the process's descriptors are left (a quarter of a limit below 256), opening a file fails
+///   (`LogError.unavailable`); trees with open files continue.
+/// - **Ownership.** A directory is open in one `FileLog` at a time. Directories and files of another tree are refused
+///   (`LogError.damaged`, with advice). An append is acknowledged only while the directory, its file `lock` and the
+///   tree's last file are where they were opened. Otherwise the stores that follow the tree stop
+///   (`LogStop.unreadable`).
+/// - **Threads.** The log waits for the disk on at most 21 threads of Dispatch, never on the cooperative pool.
+///   Exceptions: `init(directory:options:onTornTail:)` blocks its caller, and a replay notes its progress in a file
+///   without waiting for the disk.
 public final class FileLog: LogDirectory {
   /// How the files are written.
   public struct Options: Sendable {
-    /// The size at which the next file of entries is begun. Truncation removes whole files.
+    /// The size at which the next file of entries begins. Truncation removes whole files.
     public var segmentBytes = 8 << 20
-    /// A file is extended ahead of its entries by up to its own size, and by at most so many bytes: disks write faster
-    /// to allocated bytes. 0 for none.
+    /// Disks write faster to allocated bytes: a file is extended ahead of its entries, by up to its own size and at
+    /// most this many bytes. 0 for none.
     public var preallocatedBytes = 1 << 20
-    /// Whether each write waits for the disk. Without it, a crash of the machine can lose acknowledged entries; a crash
-    /// of the process cannot. All that lies after the first damage in the last file is then set aside, and so is a
-    /// snapshot of more than is left.
+    /// Whether each write waits for the disk. If not, a crash of the machine, but not of the process, can lose
+    /// acknowledged entries. Everything after the first damage in the last file is then set aside, and so is a snapshot
+    /// that is ahead of the rest.
     public var syncs = true
     /// How many files stay open for appending: two for each of the most recently used trees. Work on the log's 21
-    /// threads takes up to four more each. Less than two counts as two. Nil is a quarter of the descriptors that the
-    /// process may have when the log is opened.
+    /// threads takes up to four more each. Less than two counts as two. Nil is a quarter of the process's limit of
+    /// descriptors when the log is opened.
     public var openFiles: Int?
 
     /// The defaults.
     public init() {}
   }
 
-  /// The rest of a write that a crash interrupted. Nobody was told of it, but for the exceptions in `FileLog` and
+  /// The rest of a write that a crash interrupted. It was not acknowledged, except as stated in `FileLog` and
   /// `Options.syncs`.
   public struct TornTail: Sendable, Hashable {
     /// The key of the tree.
@@ -61,7 +57,7 @@ public final class FileLog: LogDirectory {
     public var position: UInt64
     /// The number of bytes; 0 if, without `syncs`, acknowledged entries are missing.
     public var bytes: Int
-    /// The file that has the bytes, or the tree's directory if there are none.
+    /// The file with the bytes, or the tree's directory if there are none.
     public var path: String
   }
 
@@ -74,21 +70,17 @@ public final class FileLog: LogDirectory {
     let home: Directory
     let lock: Disk
     let lockPlace: FilePlace
-    /// The directories of keys that are not composed, by the composed key: made by older versions.
     var spellings: [String: [String]]?
   }
 
   private let opened: LockedValue<Opened?>
-  /// With the number of objects that use them.
   private let lost = LockedValue<[String: UInt64]>([:])
   private let closing = LockedValue<Task<Void, Never>?>(nil)
   let openFiles: OpenFiles
   private let trees = LockedValue(WeakTable<FileTree>())
-  /// A fixed number, as each may take a thread.
   private let files = LockedValue<[String: (files: FileTree.Files, users: Int)]>([:])
-  /// Entries do not wait for the listing of summaries.
+  /// A fixed number, as each may take a thread.
   private let lanes = (0..<16).map { DispatchQueue(label: "puredux.log.\($0)") }
-  /// Separate queues, so that entries do not wait for listings of summaries.
   private let listing = (0..<4).map { DispatchQueue(label: "puredux.log.list.\($0)") }
   private let nextLane = Atomic(0)
   let snapshotQueue = DispatchQueue(label: "puredux.log.snapshots")
@@ -98,8 +90,8 @@ public final class FileLog: LogDirectory {
   /// - Parameters:
   ///   - directory: Made if it does not exist.
   ///   - options: How the files are written.
-  ///   - onTornTail: Called with each tail that is set aside. By default that is printed on standard error.
-  /// - Throws: `LogError.inUse` if the directory is open in another process, or in this one.
+  ///   - onTornTail: Called with each tail that is set aside; by default it is printed on standard error.
+  /// - Throws: `LogError.inUse` if the directory is open in this process or another.
   /// - SeeAlso: `init(directory:waitingFor:)`, which waits for the other process.
   public convenience init(
     directory: String, options: Options = Options(), onTornTail: (@Sendable (TornTail) -> Void)? = nil
@@ -112,23 +104,17 @@ public final class FileLog: LogDirectory {
   ) throws(LogError) {
     self.init(
       try Self.lock(directory), directory: directory, options: options, onTornTail: onTornTail, faults: faults)
-    // Retried the next time if the disk fails.
     try? deleteRemoved()
   }
 
-  /// Opens a log that another process may still have open, such as this one's predecessor. Tries again every 50 ms
-  /// until that has closed it, or has ended. Holds no thread while it waits.
-  ///
-  ///     let log = try await FileLog(directory: "data", waitingFor: .seconds(30))
+  /// Opens a log that another process may still have open, such as this one's predecessor. Retries every 50 ms until
+  /// that has closed it or ended, without holding a thread. The other parameters are those of
+  /// `init(directory:options:onTornTail:)`.
   ///
   /// - Parameters:
-  ///   - directory: Made if it does not exist.
-  ///   - limit: The longest wait: less than zero counts as zero, and more than a hundred years as that.
-  ///   - options: How the files are written.
+  ///   - limit: The longest wait, bounded to between zero and a hundred years.
   ///   - clock: Measures the wait.
-  ///   - onTornTail: Called with each tail that is set aside. By default that is printed on standard error.
-  /// - Throws: `LogError.inUse` if it is still open elsewhere at the limit; `.unavailable` if the task is cancelled
-  ///   meanwhile.
+  /// - Throws: `LogError.inUse` if it is still open elsewhere at the limit; `.unavailable` if the task is cancelled.
   public convenience init(
     directory: String, waitingFor limit: Duration, options: Options = Options(),
     clock: any Clock<Duration> = ContinuousClock(), onTornTail: (@Sendable (TornTail) -> Void)? = nil
@@ -190,14 +176,14 @@ public final class FileLog: LogDirectory {
 
   /// The log of a tree. Nothing is read until it is used; the first entry makes its directory.
   ///
-  /// - Parameter key: Any text of up to 2,000 bytes; a longer one is refused when the log is used (`LogError.refused`).
-  ///   Equal texts are one key, however their accents are written.
+  /// - Parameter key: Any text of up to 2,000 bytes; the use of a longer one is refused (`LogError.refused`). Equal
+  ///   texts are one key, however their accents are encoded.
   public subscript(key: String) -> any OrderedLog {
     trees.withLock { $0.value(of: key, unless: \.isLost) { FileTree(of: key, in: self) } }
   }
 
   /// Closes the log, and returns when earlier requests are done: the directory can be opened again. Later requests
-  /// fail. Without this call, it is closed when the log and its trees are released.
+  /// fail. Without this call, the log closes when it and its trees are released.
   public func close() async {
     await closing.withLock { closing in
       let task = closing ?? Task { await self.closeOnce() }
@@ -219,7 +205,7 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// Closes the files with the last object, under the lock, so that they are closed before they are reopened.
+  /// Closes the files with the last object, under the lock: before they are reopened.
   func leave(_ key: String) {
     files.withLock { files in
       guard let (found, users) = files[key] else { return }
@@ -237,7 +223,7 @@ public final class FileLog: LogDirectory {
     await withCheckedContinuation { continuation in snapshotQueue.async { continuation.resume() } }
     let opened = opened.withLock { $0.take() }
     for tree in trees.withLock({ $0.objects }) { await tree.close() }
-    // A snapshot that is being written must not replace one that a later owner writes.
+    // A snapshot being written must not replace a later owner's.
     await withCheckedContinuation { continuation in snapshotQueue.async { continuation.resume() } }
     withExtendedLifetime(opened) {}
   }
@@ -251,7 +237,7 @@ public final class FileLog: LogDirectory {
     return home
   }
 
-  /// Throws if the path leads to another directory, or to another lock file, than the open ones.
+  /// Throws if the path leads to another directory or lock file than the open ones.
   func checkPlace(position: UInt64) throws(LogError) {
     guard let (home, place) = opened.withLock({ $0.map { ($0.home, $0.lockPlace) } }) else { throw closed }
     let now = try onDisk { () throws(Disk.Failure) in try FilePlace(ofPath: home.path + "/" + FileNames.lock) }
@@ -303,9 +289,11 @@ public final class FileLog: LogDirectory {
   func lostID(of key: String) -> UInt64? { lost.withLock { $0[key] } }
   func lose(_ key: String, _ id: UInt64) { lost.withLock { $0[key] = id } }
 
-  /// The keys, in their order as texts. At most 200,000 are in memory. Each pass over the directory's names yields
-  /// 100,000: a million trees take eleven passes, of about a second each. The first file of each tree is examined. For
-  /// a key that is too long for a file's name, each pass also reads the file `tree`.
+  /// The keys in text order.
+  ///
+  /// Cost: at most 200,000 keys are in memory. Each pass over the directory's names yields 100,000: a million trees
+  /// take eleven passes, of about a second each. The first file of each tree is examined. For a key that is too long
+  /// for a file's name, each pass also reads the file `tree`.
   ///
   /// - Throws: `LogError.damaged`, after all other keys, if such a file `tree` is missing or damaged. It names one of
   ///   the damaged trees, and counts the others. A damaged tree with a shorter key is listed.
@@ -358,7 +346,7 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// Fewer keys than a batch only at the end. Also returns the errors of the directories whose keys cannot be read.
+  /// Returns fewer keys than a batch only at the end, and the errors of directories with unreadable keys.
   private func keys(
     after last: String?, prefix: String, batch: Int, in home: Directory
   ) throws(LogError) -> (keys: [String], errors: ListingErrors) {
@@ -385,7 +373,6 @@ public final class FileLog: LogDirectory {
     return (first(), errors)
   }
 
-  /// Nil if nothing has been written to the tree.
   private func key(ofHashed name: String, in home: Directory) throws(LogError) -> String? {
     let directory = try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name) }
     guard let directory else { return nil }
@@ -405,15 +392,14 @@ public final class FileLog: LogDirectory {
     return key
   }
 
-  /// Whether a tree has been written to: a crash before the first write leaves a directory. True if its files cannot be
-  /// read: opening the log reports that.
+  /// False for the directory that a crash before the first write leaves. True if unreadable, which opening the log
+  /// reports.
   private func isWritten(_ name: String, in home: Directory) -> Bool {
     (try? hasBeenWritten(name, in: home)) ?? true
   }
 
   private func hasBeenWritten(_ name: String, in home: Directory) throws(LogError) -> Bool {
     if try Segments.hasRecords(name + "/" + FileNames.segment(1), in: home) { return true }
-    // Rare: the log was truncated, or has other names.
     let names = try onDiskIfThere { () throws(Disk.Failure) in try home.directory(name).names() } ?? []
     if names.contains(where: { file in
       FileNames.first(ofSegment: file).map { $0 > 1 } ?? (file == FileNames.snapshot || file == FileNames.summary)
@@ -430,8 +416,8 @@ public final class FileLog: LogDirectory {
 
   // MARK: Summaries
 
-  /// The summaries, in the order of their keys. Of these files, 1,024 are read at a time, on four threads, and are in
-  /// memory in addition to the keys (`keys(prefix:)`).
+  /// The summaries in the order of their keys. Cost: 1,024 of these files are read at a time, on four threads, and are
+  /// in memory in addition to the keys (`keys(prefix:)`).
   ///
   /// - Throws: As `keys(prefix:)`, after all other summaries. Also if a newer version has written a summary.
   public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
@@ -440,7 +426,6 @@ public final class FileLog: LogDirectory {
 
   func summaries(prefix: String, batch: Int) -> AsyncThrowingStream<LogSummary, any Error> {
     struct Found: Sendable {
-      /// In reverse order.
       var summaries: [LogSummary] = []
       var isWhole = false
       var errors = ListingErrors()
@@ -496,7 +481,7 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// Blocks. A summary says its key: the tree's identity is not read.
+  /// Blocks. A summary names its key: the tree's identity is not read.
   private func summaries(of keys: ArraySlice<String>) throws(LogError) -> [Result<LogSummary, LogError>] {
     let home = try home()
     return keys.compactMap { key in
@@ -513,10 +498,10 @@ public final class FileLog: LogDirectory {
 
   // MARK: Removing
 
-  /// Removes a tree. Its directory is renamed first, so that nothing more is written to it, and then deleted.
+  /// Removes a tree. Its directory is first renamed, so that nothing more is written to it, and then deleted.
   ///
-  /// - Throws: Also if the tree is removed, but not all of its files could be deleted. That is tried again with each
-  ///   removal, and when the log is opened.
+  /// - Throws: Also if the tree is removed, but some of its files could not be deleted. Each removal, and opening the
+  ///   log, tries that again.
   public func remove(_ key: String) async throws(LogError) {
     let tree = trees.withLock { $0.value(of: key, unless: \.isLost) { FileTree(of: key, in: self) } }
     try await tree.remove()
@@ -526,7 +511,6 @@ public final class FileLog: LogDirectory {
   func setAside(_ key: String) throws(LogError) {
     try checkPlace(position: 1)
     let (home, name) = (try home(), try directoryName(of: key))
-    // The key begins a new tree, even if its files were lost.
     lost.withLock { $0[key] = nil }
     try onDisk { () throws(Disk.Failure) in
       guard try home.place(of: name) != nil else { return }
@@ -535,7 +519,7 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// On return, removals are durable, and the files are deleted. Must not run while a snapshot is written.
+  /// On return, removals are durable, and files deleted. Must not run while a snapshot is written.
   func deleteRemoved() throws(LogError) {
     let home = try home()
     do throws(Disk.Failure) {
@@ -570,7 +554,7 @@ private struct ListingErrors: Error {
 
   mutating func add(_ error: LogError) { add(ListingErrors(first: error, count: 1)) }
 
-  /// A failure of the disk takes precedence over damage, as it may pass.
+  /// A disk's failure takes precedence over damage, as it may pass.
   mutating func add(_ errors: ListingErrors) {
     count += errors.count
     if first == nil || (isDamage && errors.count > 0 && !errors.isDamage) { first = errors.first }
@@ -582,7 +566,6 @@ private struct ListingErrors: Error {
   }
 }
 
-/// Holds objects weakly, by key.
 private struct WeakTable<Object: AnyObject & Sendable>: Sendable {
   private struct Entry: Sendable { weak var object: Object? }
 

@@ -1,28 +1,23 @@
 enum FileNames {
   static let lock = "lock"
   static let mark = "acknowledged"
-  /// The progress of a recovery.
   static let recovery = "recovering"
-  /// The directories of removed trees, until their files have been deleted.
   static let removed = "removed"
-  /// The identity of the tree.
   static let identity = "tree"
   static let newIdentity = "tree.new"
-  /// A segment that is being written by an erasure.
   static let newSegment = "segment.new"
   static let snapshot = "snapshot"
   static let newSnapshot = "snapshot.new"
-  /// A snapshot of more than the log has, set aside.
+  /// A snapshot that is ahead of the log, set aside.
   static let strayedSnapshot = "snapshot.beyond"
   static let summary = "summary"
   static let newSummary = "summary.new"
 
-  /// In bytes, on the usual file systems.
   private static let limit = 255
   private static let hashPrefix: Character = "~"
 
-  /// A tree's directory: the key, with an escape for every byte that a file system may treat in a special way. If that
-  /// is too long, a hash of the key, which the file `tree` has in full.
+  /// A tree's directory: the key, with an escape for every byte that a file system may treat specially. If that is too
+  /// long, a hash of the key, which the file `tree` has in full.
   static func directory(of key: String) -> String {
     var name = "="
     for byte in key.utf8 {
@@ -39,7 +34,6 @@ enum FileNames {
 
   static func isHash(_ name: String) -> Bool { name.first == hashPrefix && name.utf8.count == 65 }
 
-  /// Nil if the name is no tree's, or a hash.
   static func key(ofDirectory name: String) -> String? {
     guard name.first == "=" else { return nil }
     var bytes: [UInt8] = []
@@ -57,7 +51,6 @@ enum FileNames {
     return directory(of: key) == name ? key : nil
   }
 
-  /// Names sort by position.
   static func segment(_ first: UInt64) -> String { hex(first, digits: 16) + ".log" }
 
   static func first(ofSegment name: String) -> UInt64? {
@@ -69,7 +62,7 @@ enum FileNames {
 
   private static let tornPrefix = "torn-"
 
-  /// Whether a file may have bytes of entries or states, and is not used any more.
+  /// Whether a file is unused, and may have bytes of entries or states.
   static func isLeftOver(_ name: String) -> Bool {
     name.hasPrefix(tornPrefix) || [newSegment, newSnapshot, strayedSnapshot, newSummary].contains(name)
   }

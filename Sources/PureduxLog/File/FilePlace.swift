@@ -8,7 +8,7 @@
   import Darwin
 #endif
 
-/// The identity of a file, which stays the same when the file is renamed.
+/// The identity of a file, kept when it is renamed.
 struct FilePlace: Equatable, Sendable {
   let device: UInt64
   let inode: UInt64
@@ -18,7 +18,6 @@ struct FilePlace: Equatable, Sendable {
     inode = UInt64(truncatingIfNeeded: status.st_ino)
   }
 
-  /// The file that a path leads to at present; nil if there is none.
   init?(ofPath path: String) throws(Disk.Failure) {
     var status = stat()
     // SAFETY: the call writes the structure that it is given, and keeps nothing of it.

@@ -3,19 +3,18 @@ import Puredux
 
 /// The log of one tree in files: segments in a directory, of which the last is appended to.
 ///
-/// Appends that arrive while the disk works are written together, in one block of a serial queue. Readers are served
-/// from the last records in memory, or from the files.
+/// Appends that arrive while the disk works are written together. Readers get the last records from memory, earlier
+/// ones from the files.
 final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
   typealias Outcome = @Sendable (Result<UInt64, LogError>) -> Void
 
   private typealias Append = (entry: [UInt8], outcome: Outcome)
 
   private struct Waiting {
-    /// The last durable position; nil until the files have been opened.
     var head: UInt64?
     var recent: [LogRecord] = []
     var recentBytes = 0
-    /// Set for good when the files were moved or replaced. `FileLog` then makes another object for the key.
+    /// Set for good when the files were moved or replaced; the key then gets another object.
     var loss: LogError?
   }
 
@@ -24,7 +23,6 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
 
   let key: String
   private let owner: FileLog
-  /// Shared with other trees.
   private let queue: DispatchQueue
   private let appends: BatchQueue<Append>
   private let waiting = LockedValue(Waiting())
@@ -33,9 +31,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
 
   /// The open files of a tree, shared by all objects for its key: one may be released while the next is made.
   final class Files: Sendable {
-    /// The key in `FileLog.openFiles`.
     let id: Int
-    /// Used on a queue only.
     let segments = LockedValue<Segments?>(nil)
 
     init(_ id: Int) { self.id = id }
@@ -64,7 +60,6 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     }
   }
 
-  /// Returns when no file is open. Readers learn that the log is closed.
   func close() async {
     await withCheckedContinuation { continuation in
       queue.async {
@@ -99,7 +94,6 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     return try result.get()
   }
 
-  /// Opens the files if necessary.
   private func withFiles<Result>(
     _ body: (inout Segments) throws(LogError) -> Result
   ) throws(LogError) -> Result {
@@ -136,18 +130,16 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     }
   }
 
-  /// Returns when all files of the tree are deleted.
   func remove() async throws(LogError) {
     try await onQueue { () throws(LogError) in
       self.appends.performAll { self.writeAll($0) }
-      // Another call has removed the tree: its key may have the next tree by now.
+      // Another call has removed the tree: the key may name the next one.
       if self.isLost { return }
       try self.files.segments.withLock { files throws(LogError) in
-        // Reopened if the removal fails.
         files = nil
         self.owner.openFiles.close(self.files.id)
         try self.owner.setAside(self.key)
-        // Even if there was no directory: a store may follow a tree without entries.
+        // Even without a directory: a store may follow a tree without entries.
         self.waiting.withLock { $0 = Waiting(loss: .removed) }
       }
       self.arrivals.notify()
@@ -156,9 +148,9 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     try await onQueue(owner.snapshotQueue) { () throws(LogError) in try self.owner.deleteRemoved() }
   }
 
-  /// Ends all appends and reads: a write would not be where readers look for it.
+  /// Ends all appends and reads: readers would not find a write.
   private func lose(_ identity: TreeIdentity?, _ loss: LogError) {
-    // 0 stands for the trees of an older version, which have no number.
+    // 0 for an older version's trees, which have no number.
     owner.lose(key, identity?.id ?? 0)
     waiting.withLock { waiting in
       waiting.loss = loss
@@ -243,7 +235,6 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     }
   }
 
-  /// The next records; nil if there are none yet.
   private func next(for reader: borrowing LockedValue<SegmentReader>) async throws(LogError) -> [LogRecord]? {
     let position = reader.withLock { $0.position }
     let (isAtHead, recent) = try waiting.withLock { waiting throws(LogError) -> (Bool, [LogRecord]) in
@@ -251,8 +242,8 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
       guard let head = waiting.head else { return (false, []) }
       guard position < head else { return (true, []) }
       guard let first = waiting.recent.first?.position, first <= position + 1 else { return (false, []) }
-      // A copy: the whole array would share its storage, and `publish` would have to copy it. Nor does the thread
-      // sanitizer see that a reader releases the array before `publish` changes it in place.
+      // A copy: sharing the array's storage, `publish` would have to copy all of it. The thread sanitizer would not see
+      // a reader's release either.
       return (false, waiting.recent[Int(position + 1 - first)...].map { $0 })
     }
     if isAtHead { return nil }
@@ -300,7 +291,6 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
         return (files.name, try files.identified())
       }
     }
-    // No snapshot is written meanwhile.
     try await onQueue(owner.snapshotQueue) { () throws(LogError) in
       if let loss = self.waiting.withLock({ $0.loss }) { throw loss }
       let home = try self.owner.home()
@@ -335,12 +325,11 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
     let (name, identity) = try await onQueue { () throws(LogError) in
       try self.withFiles { files throws(LogError) in (files.name, try files.identified()) }
     }
-    // Not on the queue of the entries, which do not wait for snapshots.
+    // Not on the entries' queue: these do not wait for snapshots.
     try await onQueue(owner.snapshotQueue) { () throws(LogError) in
       let home = try self.owner.home()
       do throws(LogError) {
         let directory = try onDisk { () throws(Disk.Failure) in try home.directory(name) }
-        // Another directory may have taken its place.
         guard try TreeIdentity.read(in: directory) == identity else {
           throw .damaged(position: snapshot.position, "\(directory.path) is the directory of another log by now.")
         }

@@ -1,10 +1,8 @@
 import Puredux
 
-/// A cache of the trees' files that are open for appending: evicts the least recently used ones. Evicted files are
-/// closed when nobody uses them.
+/// Caches the files open for appending, and evicts the least recently used ones, which close when unused.
 final class OpenFiles: Sendable {
   struct Files: Sendable {
-    /// The last segment, locked.
     let last: Disk
     var mark: Disk?
 
@@ -13,7 +11,6 @@ final class OpenFiles: Sendable {
 
   private struct Open: Sendable {
     var files: Files
-    /// The number of the last use, among those of all trees.
     var use: Int
   }
 
@@ -27,7 +24,7 @@ final class OpenFiles: Sendable {
   private let limit: Int
   private let state = LockedValue(State())
 
-  /// - Parameter limit: In files. Those of the tree that is in use are kept in any case.
+  /// - Parameter limit: In files. Those of the tree in use stay in any case.
   init(limit: Int) { self.limit = limit }
 
   func makeID() -> Int {
@@ -37,7 +34,6 @@ final class OpenFiles: Sendable {
     }
   }
 
-  /// Nil if the files were evicted.
   func files(of id: Int) -> Files? {
     state.withLock { state in
       guard var open = state.open[id] else { return nil }
@@ -48,8 +44,7 @@ final class OpenFiles: Sendable {
     }
   }
 
-  /// Adds files, and evicts others if there are too many. Files are closed under the lock: a tree that misses its files
-  /// cannot lock them before they are closed.
+  /// Adds files, and evicts others beyond the limit. These close under the lock, before their tree can lock them again.
   func keep(_ files: Files, of id: Int) {
     state.withLock { state in
       state.uses += 1

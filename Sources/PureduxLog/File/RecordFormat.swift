@@ -1,16 +1,13 @@
-/// The format of a segment: a header, and then records, each with its length, a checksum over all of it, and its
-/// position.
+/// The format of a segment: a header, then records, each with its length, a checksum over all of it, and its position.
 enum RecordFormat {
-  /// The kind of the file, and the version of the format. The older version has no number of the tree.
+  /// The kind of the file, and the format's version. The older one has no tree number.
   private static let magic: [UInt8] = [0x50, 0x44, 0x58, 0x4C, 0x4F, 0x47, 0, 2]
   private static let olderMagic: [UInt8] = [0x50, 0x44, 0x58, 0x4C, 0x4F, 0x47, 0, 1]
   static let headerSize = 24
   static let recordOverhead = 16
 
   struct Header: Equatable {
-    /// The position of the first record.
     let first: UInt64
-    /// The number of the tree; nil in the older version.
     let tree: UInt64?
 
     var size: Int { tree == nil ? 16 : headerSize }
@@ -28,7 +25,6 @@ enum RecordFormat {
       self.tree = tree
     }
 
-    /// Nil if the bytes begin no segment.
     init?(_ bytes: [UInt8]) {
       let isOlder = bytes.starts(with: olderMagic)
       guard isOlder || bytes.starts(with: magic) else { return nil }
@@ -59,11 +55,8 @@ enum RecordFormat {
   }
 
   enum Parsed: Equatable {
-    /// A record, and the offset of the next one.
     case record(LogRecord, end: Int)
-    /// The record needs so many bytes, and there are fewer.
     case short(Int)
-    /// A wrong checksum; the record would have so many bytes.
     case invalid(Int)
   }
 
@@ -86,7 +79,6 @@ enum RecordFormat {
       | UInt32(bytes[offset + 3]) << 24
   }
 
-  /// CRC-32C of a record, with zeros in place of the checksum.
   private static func checksum(of bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> UInt32 {
     var sum = Sum()
     for place in range.lowerBound..<range.lowerBound + 4 { sum.add(bytes[place]) }
@@ -95,7 +87,7 @@ enum RecordFormat {
     return sum.value
   }
 
-  /// Checks a record's checksum in pieces, so that a corrupted length allocates no memory.
+  /// Checks a record's checksum piecewise, so that a corrupted length allocates no memory.
   ///
   /// - Parameter read: Returns the bytes in a range of the record.
   static func isWhole<Failure: Error>(
@@ -122,7 +114,7 @@ enum RecordFormat {
       (0..<8).reduce(UInt32(index)) { sum, _ in sum & 1 == 1 ? 0x82F6_3B78 ^ (sum >> 1) : sum >> 1 }
     }
 
-    /// A copy: a debug build looks up a global under a lock, for which threads would wait with each byte.
+    /// A copy: a debug build looks up a global under a lock for each byte.
     private let table = Self.table
     private var inverted = ~UInt32(0)
 

@@ -2,9 +2,9 @@ import Puredux
 
 /// The entry that a recovery has reached, in a small file: for the next process, if this one dies of the entry.
 ///
-/// A first recovery notes the beginning of a short stretch of entries, as two system calls for each entry would take
-/// longer than a small reducer. If a process of this program has died in a stretch, the next one notes each entry.
-/// Writes survive the process, and are not waited for. Of two concurrent recoveries of one tree, one is noted.
+/// A first recovery notes only the beginnings of short stretches of entries: two system calls for each entry would take
+/// longer than a small reducer. After a death in a stretch, the next process of this program notes each entry. Writes
+/// survive the process, and are not waited for. Of concurrent recoveries of a tree, one is noted.
 final class RecoveryMark: Sendable {
   /// Consecutive deaths at one entry, or one death somewhere in a stretch.
   private struct Deaths: Equatable {
@@ -17,7 +17,6 @@ final class RecoveryMark: Sendable {
       return RecoveryMark.isInStretch(position, from: self.position) ? 1 : 0
     }
 
-    /// The last position at which the deaths may have been.
     var end: UInt64 { count > 0 ? position : position &+ (RecoveryMark.stretch - 1) }
 
     static let none = Deaths(position: 0, count: 0)
@@ -29,10 +28,9 @@ final class RecoveryMark: Sendable {
     var isGivenUp = false
   }
 
-  /// The number of deaths after which an entry is not applied again.
   private static let limit: UInt32 = 2
 
-  /// The limits of a stretch: its positions, and the time in which its entries begin.
+  /// A stretch's number of positions, and the time in which its entries begin.
   private static let stretch: UInt64 = 64
   private static let stretchTime = Duration.microseconds(100)
 
@@ -44,7 +42,6 @@ final class RecoveryMark: Sendable {
   private let directory: Directory
   private let name: String
   private let program: UInt64
-  /// The deaths in the recoveries before this one, if the last of these died.
   private let deaths: Deaths?
   private let now: @Sendable () -> SuspendingClock.Instant
   private let progress = LockedValue(Progress())
@@ -53,7 +50,7 @@ final class RecoveryMark: Sendable {
     _ name: String, in directory: Directory, program: UInt64,
     now: @escaping @Sendable () -> SuspendingClock.Instant = { .now }
   ) throws(Disk.Failure) {
-    // Fails while another recovery holds the lock: that one has not died.
+    // Fails while another recovery, which has not died, holds the lock.
     file = try Disk.locked(name, in: directory)
     self.directory = directory
     self.name = name
@@ -64,7 +61,6 @@ final class RecoveryMark: Sendable {
 
   func isFatal(_ position: UInt64) -> Bool { deaths.map { $0.count(at: position) >= Self.limit } ?? false }
 
-  /// Notes that an entry is about to be applied.
   func begin(_ position: UInt64) {
     progress.withLock { progress in
       if progress.isGivenUp { return }
@@ -80,7 +76,6 @@ final class RecoveryMark: Sendable {
     }
   }
 
-  /// Notes that no entry is being applied.
   func pause(behind position: UInt64) {
     progress.withLock { progress in
       if progress.isGivenUp {
@@ -97,8 +92,7 @@ final class RecoveryMark: Sendable {
 
   func end() { try? directory.remove(name) }
 
-  /// The recovery ends before it has applied all entries. An entry that is being applied, perhaps forever, stays noted
-  /// until `pause`.
+  /// The recovery ends early. An entry being applied, perhaps forever, stays noted until `pause`.
   func giveUp() {
     progress.withLock { progress in
       if progress.isGivenUp { return }
@@ -107,7 +101,7 @@ final class RecoveryMark: Sendable {
     }
   }
 
-  /// Nobody died in this recovery. The next one may begin before this object is released.
+  /// This recovery had no death. The next one may begin before this object is released.
   private func forget() {
     if let deaths { write(deaths) } else { try? directory.remove(name) }
     file.unlock()
@@ -123,7 +117,6 @@ final class RecoveryMark: Sendable {
     try? file.write(writer.bytes, at: 0)
   }
 
-  /// Nil if there are none, if they cannot be read, or if another program has written them.
   private static func read(_ bytes: [UInt8], of program: UInt64) -> Deaths? {
     var reader = ByteReader(bytes)
     guard let position = reader.take(UInt64.self), let count = reader.take(UInt32.self),
@@ -135,9 +128,9 @@ final class RecoveryMark: Sendable {
 }
 
 extension RecoveryMark {
-  /// Nil if no mark can be written, or if this program's identity is unknown.
+  /// Nil if no mark can be written, or the program's identity is unknown.
   ///
-  /// - Parameter path: The directory for the marks of logs without a local directory.
+  /// - Parameter path: The directory for marks of logs without a local directory.
   static func of(_ log: any OrderedLog, orIn path: String?) async -> RecoveryMark? {
     if let log = log as? any LocalLog, let directory = try? await log.localDirectory() {
       guard let program = await ProgramIdentity.current() else { return nil }

@@ -1,9 +1,6 @@
-/// The progress of one reader of a tree's segments.
 struct SegmentReader: Sendable {
-  /// The position of the last record that was delivered.
   private(set) var position: UInt64
-  /// The segment that was read last; the next record's offset there, or 0 before the header; and that record's
-  /// position.
+  /// The last segment read; the next record's offset in it, or 0 before the header; and that record's position.
   private(set) var segment: UInt64?
   private(set) var offset = 0
   private(set) var next: UInt64 = 0

@@ -1,34 +1,28 @@
 /// The segment files of one tree. Used by one thread at a time.
 struct Segments {
   private let key: String
-  /// The name of the tree's directory.
   let name: String
   private let owner: FileLog
-  /// The key in `FileLog.openFiles`.
   private let id: Int
-  /// Nil before the first write, and in a directory of an older version until a file is added.
+  /// Nil before the first write, and in an older version's directory until a file is added.
   private(set) var identity: TreeIdentity?
-  /// The first position of each segment, in ascending order.
   private var firsts: [UInt64] = []
   var first: UInt64 { firsts.first ?? 1 }
-  /// The last segment; nil before the first entry. It may be closed (evicted).
+  /// The last segment, open or evicted; nil before the first entry.
   private var last: FilePlace?
-  /// The offset of its next record.
   private var end = RecordFormat.headerSize
-  /// Its size, with preallocated zeros after `end`.
+  /// The last segment's size, with preallocated zeros after `end`.
   private var allocated = 0
   /// Whether the name of a copied segment may not be durable yet.
   private var isUnplaced = false
   /// Whether a failed append may have left bytes after `end`.
   private var hasRemains = false
-  /// The content of the mark file, if it exists.
   private var noted: AcknowledgedMark?
   private(set) var head: UInt64 = 0
   private var wasTorn = false
   /// Set once the files were moved or replaced: readers would miss later writes.
   private(set) var loss: LogError?
 
-  /// Opens the last segment, and sets aside a torn tail.
   init(in name: String, of key: String, for owner: FileLog, as id: Int) throws(LogError) {
     self.id = id
     self.key = key
@@ -56,7 +50,7 @@ struct Segments {
     if !owner.options.syncs {
       try openWhatIsLeft(mark, in: directory)
     } else if let first = firsts.last {
-      // The name may not be durable if the process that made the segment died.
+      // The name may not be durable if its maker died.
       try onDisk { () throws(Disk.Failure) in try directory.sync() }
       try open(first, mark, in: directory)
     } else if let mark, !mark.isOfNothing {
@@ -76,7 +70,7 @@ struct Segments {
     return new
   }
 
-  /// Without `syncs`, a crash of the machine may lose entries: they are reported, and are no error.
+  /// Without `syncs`, entries lost in a machine's crash are only reported.
   private mutating func openWhatIsLeft(_ mark: AcknowledgedMark?, in directory: Directory) throws(LogError) {
     if let first = firsts.last { try open(first, nil, in: directory) }
     let left = AcknowledgedMark(first: firsts.last ?? 0, end: UInt64(end))
@@ -90,7 +84,7 @@ struct Segments {
     }
   }
 
-  /// Whether a segment has records, or is damaged. A crash before the first record leaves a header and zeros.
+  /// False also after a crash before the first record, which leaves a header and zeros. True if damaged.
   static func hasRecords(_ path: String, in home: Directory) throws(LogError) -> Bool {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       try Disk(path, in: home, .reading).read(RecordFormat.headerSize + RecordFormat.recordOverhead, at: 0)
@@ -138,7 +132,6 @@ struct Segments {
     }
   }
 
-  /// The directory and the identity of the tree, which are made if necessary.
   private mutating func ownDirectory() throws(LogError) -> (directory: Directory, identity: TreeIdentity) {
     if identity == nil, firsts.isEmpty {
       try checkPlace()
@@ -150,7 +143,6 @@ struct Segments {
     return (directory, try identify(directory))
   }
 
-  /// Throws if the last segment is not there.
   private mutating func checkedDirectory() throws(LogError) -> Directory {
     try checkPlace()
     if let directory = try openDirectory(), try TreeIdentity.read(in: directory)?.id == identity?.id,
@@ -170,7 +162,6 @@ struct Segments {
     }
   }
 
-  /// The files for appending, reopened if they were evicted. Nil before the first entry.
   private mutating func written() throws(LogError) -> OpenFiles.Files? {
     guard let last, let first = firsts.last else { return nil }
     if let files = owner.openFiles.files(of: id) { return files }
@@ -195,7 +186,6 @@ struct Segments {
     return files
   }
 
-  /// Made if necessary.
   mutating func identified() throws(LogError) -> TreeIdentity {
     if let identity {
       try checkPlace()
@@ -216,12 +206,11 @@ struct Segments {
     return try SummaryFile.read(in: directory, of: identity)
   }
 
-  /// Without `syncs`, a crash of the machine may lose the snapshot's entries.
   func setSnapshotAside() throws(LogError) {
     if let directory = try openDirectory() { try SnapshotFile.setAside(in: directory, beyond: head) }
   }
 
-  /// Headers of an older version do not name their tree, and are accepted.
+  /// An older version's header, without a tree, is accepted.
   private func isOwn(_ header: RecordFormat.Header) -> Bool {
     header.tree.map { $0 == identity?.id } ?? true
   }
@@ -254,7 +243,7 @@ struct Segments {
     let bytes = try onDisk { () throws(Disk.Failure) in try file.read(RecordFormat.headerSize, at: 0) }
     head = first - 1
     guard let header = RecordFormat.Header(bytes), header.first == first else {
-      // If it holds nothing, and nothing in it was acknowledged, a crash interrupted its creation.
+      // If it is empty and unacknowledged, a crash interrupted its creation.
       let new = RecordFormat.Header(first: first, tree: identity?.id)
       let isCut = try onDisk { () throws(Disk.Failure) in
         let older = RecordFormat.Header(first: first, tree: nil)
@@ -292,15 +281,15 @@ struct Segments {
       allocated = end
     } else {
       allocated = max(size, end)
-      // The last records may not be durable if the process that wrote them died.
+      // The last records may not be durable if their writer died.
       try onDisk { () throws(Disk.Failure) in try sync(file) }
     }
     last = place
     owner.openFiles.keep(OpenFiles.Files(last: file), of: id)
   }
 
-  /// Finds the end of the readable records. Returns the end of the nonzero bytes after them, if any, and whether these
-  /// may be a record that was cut off.
+  /// Finds the end of the readable records. Returns the end of nonzero bytes after them, if any, and whether these may
+  /// be a record that was cut off.
   private mutating func scan(_ file: Disk, _ size: Int) throws(LogError) -> (end: Int, isCut: Bool)? {
     var (bytes, start) = ([UInt8](), end)
     while true {
@@ -348,9 +337,8 @@ struct Segments {
 
   // MARK: Writing
 
-  /// On return, the entries are durable, and are where readers look for them. If it throws, none is there, unless
-  /// removing them fails, too. Then the next append removes them first, and a process that dies before leaves a torn
-  /// tail.
+  /// On return, the entries are durable, where readers look for them. If it throws, none is there, unless removing them
+  /// fails, too. Then the next append removes them first, and a process that dies before leaves a torn tail.
   mutating func append(_ entries: [[UInt8]]) throws(LogError) -> [LogRecord] {
     if let loss { throw loss }
     var open = try written()
@@ -422,12 +410,11 @@ struct Segments {
     do { try owner.fail(.write, nil, RecordFormat.headerSize) } catch { throw error.logError }
     let (directory, identity) = try ownDirectory()
     let header = RecordFormat.Header(first: first, tree: identity.id)
-    // Removes the preallocated zeros. Readers accept them, too.
+    // Removes the preallocated zeros, which readers accept, too.
     try? before?.last.truncate(to: end)
     let (file, place) = try onDisk { () throws(Disk.Failure) in
       let file = try Disk(FileNames.segment(first), in: directory, .creating)
       try file.lock()
-      // A failed attempt has left at most a header.
       guard try file.size() <= header.size else {
         throw Disk.Failure(call: "create", path: file.path, code: Disk.Failure.exists)
       }
@@ -453,17 +440,16 @@ struct Segments {
     owner.openFiles.close(id)
   }
 
-  /// Closes the files, and removes preallocated zeros, unless the files were evicted.
   func close() {
     if !hasRemains { try? owner.openFiles.files(of: id)?.last.truncate(to: end) }
     owner.openFiles.close(id)
   }
 
-  /// Writes the mark without waiting for the disk. Opening the log tells a torn tail from damage by it.
+  /// Writes the mark, which tells a torn tail from damage, without waiting for the disk.
   ///
-  /// After a crash of the process the mark is current: if it cannot be written, for lack of descriptors, its file is
-  /// removed. After a crash of the machine it may be older, at the oldest `AcknowledgedMark.ofNothing`. Damaged entries
-  /// after it are then set aside and reported, even if they were acknowledged.
+  /// After a crash of the process it is current: if it cannot be written, its file is removed. After a crash of the
+  /// machine it may be older, at the oldest `AcknowledgedMark.ofNothing`: damaged entries after it are set aside and
+  /// reported, even if acknowledged.
   private mutating func acknowledge(_ files: inout OpenFiles.Files, in directory: Directory? = nil) {
     guard let first = firsts.last else { return }
     let isOpen = files.mark != nil
@@ -483,7 +469,6 @@ struct Segments {
 
   // MARK: Reading
 
-  /// About `limit` bytes of records, and the reader after them.
   mutating func read(
     _ reader: SegmentReader, atMost limit: Int
   ) throws(LogError) -> ([LogRecord], SegmentReader) {
@@ -548,7 +533,7 @@ struct Segments {
     }
   }
 
-  /// Removes the entries up to a position. Those after it in the same segment are copied first.
+  /// Entries after the position in the same segment are copied first.
   mutating func erase(through position: UInt64) throws(LogError) {
     guard position > 0, position < head else { throw .notErasable(position) }
     let (directory, identity) = try ownDirectory()
@@ -559,8 +544,8 @@ struct Segments {
     try onDisk { () throws(Disk.Failure) in try directory.sync() }
   }
 
-  /// Copies a segment's entries after a position to a new segment. Until the old one is removed, readers take only the
-  /// entries before the next segment from it.
+  /// Copies a segment's entries after a position to a new segment. Until the old one is removed, readers take from it
+  /// only the entries before the next segment.
   private mutating func copy(
     behind position: UInt64, from first: UInt64, to directory: Directory, of identity: TreeIdentity
   ) throws(LogError) {
@@ -592,11 +577,11 @@ struct Segments {
       owner.openFiles.keep(files, of: id)
     }
     try self.place(in: directory)
-    // Only now: the segment that the mark names must be found after a crash.
+    // Only now: the mark's segment must be found after a crash.
     if isLast { acknowledge(&files, in: directory) }
   }
 
-  /// Makes the name of a copied segment durable, before it is written to or the old one is removed.
+  /// Makes a copied segment's name durable, before it is written to or the old one removed.
   private mutating func place(in directory: Directory) throws(LogError) {
     try onDisk { () throws(Disk.Failure) in
       try owner.fail(.sync, nil, 0)
@@ -606,7 +591,7 @@ struct Segments {
   }
 }
 
-/// A wrapper: the compiler (6.3) crashes if a `LogError` itself is caught along with a failure of the disk.
+/// The compiler (6.3) crashes if a `LogError` itself is caught along with a `Disk.Failure`.
 private struct Damage: Error {
   let error: LogError
 }

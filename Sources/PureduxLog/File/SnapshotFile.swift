@@ -7,12 +7,10 @@ enum SnapshotFile {
 
   struct Stored: Equatable {
     var snapshot: LogSnapshot
-    /// The number and the key of the tree; nil in the older version.
     var tree: UInt64?
     var key: String?
   }
 
-  /// Nil if there is no snapshot, or if it cannot be read: it is only a cache.
   static func stored(in directory: Directory) throws(LogError) -> Stored? {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       let file = try Disk(FileNames.snapshot, in: directory, .reading)
@@ -44,9 +42,8 @@ enum SnapshotFile {
 
   /// Replaces the snapshot atomically.
   ///
-  /// - Parameter head: Nil to replace only an older snapshot, or one that cannot be read. With the head of the log, a
-  ///   snapshot of the same position, of more than the log has, or of a newer version is replaced, too. A snapshot of
-  ///   another tree always is.
+  /// - Parameter head: Nil to replace only an older or unreadable snapshot. With the head of the log, a snapshot of the
+  ///   same position, ahead of the log, or of a newer version is replaced, too. Another tree's always is.
   static func write(
     _ snapshot: LogSnapshot, in directory: Directory, of identity: TreeIdentity, replacing head: UInt64?, syncs: Bool
   ) throws(LogError) {
@@ -66,7 +63,6 @@ enum SnapshotFile {
     }
   }
 
-  /// Sets the snapshot aside if it is of more than the log has.
   static func setAside(in directory: Directory, beyond head: UInt64) throws(LogError) {
     guard let stored = try stored(in: directory), stored.snapshot.position > head else { return }
     do {
@@ -76,7 +72,7 @@ enum SnapshotFile {
     }
   }
 
-  /// Removes the snapshot if it is older than a position, or cannot be read.
+  /// Keeps a readable snapshot of that position or later.
   static func erase(in directory: Directory, of identity: TreeIdentity, before position: UInt64) throws(LogError) {
     if let kept = try read(in: directory, of: identity), kept.position >= position { return }
     try onDisk { () throws(Disk.Failure) in try directory.remove(FileNames.snapshot) }

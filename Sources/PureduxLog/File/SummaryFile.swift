@@ -1,4 +1,4 @@
-/// The file of a tree's summary: the tree's number and key, the position, the length, the bytes, and a checksum.
+/// The file of a tree's summary, laid out as a `SnapshotFile`.
 enum SummaryFile {
   private static let kind: [UInt8] = [0x50, 0x44, 0x58, 0x53, 0x55, 0x4D, 0x4D]
   private static let magic: [UInt8] = kind + [1]
@@ -8,7 +8,6 @@ enum SummaryFile {
     var tree: UInt64
   }
 
-  /// Nil if there is no summary, or if it cannot be read: it is only a cache.
   static func stored(_ name: String = FileNames.summary, in directory: Directory) throws(LogError) -> Stored? {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       let file = try Disk(name, in: directory, .reading)
@@ -22,13 +21,12 @@ enum SummaryFile {
     return bytes.flatMap(decode)
   }
 
-  /// Nil also if the summary is another tree's.
   static func read(in directory: Directory, of identity: TreeIdentity?) throws(LogError) -> LogSummary? {
     guard let stored = try stored(in: directory), stored.tree == identity?.id else { return nil }
     return stored.summary
   }
 
-  /// Replaces the summary atomically. Returns false if a summary of a later position, which the log has, stays.
+  /// Replaces the summary atomically. False if one of a later position, which the log has, stays.
   static func write(
     _ summary: LogSummary, in directory: Directory, of identity: TreeIdentity, head: UInt64, syncs: Bool
   ) throws(LogError) -> Bool {
@@ -40,14 +38,14 @@ enum SummaryFile {
       let file = try Disk(FileNames.newSummary, in: directory, .creating)
       try file.truncate(to: 0)
       try file.write(encode(summary, of: identity), at: 0)
-      // So that a crash of the machine leaves this summary or the previous one.
+      // A crash of the machine leaves this summary or the previous one.
       if syncs { try file.sync() }
       try directory.move(FileNames.newSummary, to: FileNames.summary)
     }
     return true
   }
 
-  /// Removes the summary if it is older than a position, or cannot be read.
+  /// Keeps a readable summary of that position or later.
   static func erase(in directory: Directory, of identity: TreeIdentity, before position: UInt64) throws(LogError) {
     if let kept = try read(in: directory, of: identity), kept.position >= position { return }
     try onDisk { () throws(Disk.Failure) in try directory.remove(FileNames.summary) }

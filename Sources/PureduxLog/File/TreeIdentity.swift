@@ -1,6 +1,6 @@
-/// The tree that a directory's files belong to: the file `tree`, made with the directory. (In an older version's
-/// directory, it is made with the first file that is added.) Segments and snapshots have its number, so that exchanged
-/// and foreign files are refused. Files of an older version have no number, and are accepted.
+/// The tree that a directory's files belong to: the file `tree`, made with the directory, or with the first file added
+/// to an older version's. Segments and snapshots have its number; another tree's files are refused. An older version's
+/// files have no number, and are accepted.
 struct TreeIdentity: Equatable, Sendable {
   /// Random: two trees of one key are two trees.
   let id: UInt64
@@ -15,7 +15,6 @@ struct TreeIdentity: Equatable, Sendable {
 
   private static let magic: [UInt8] = [0x50, 0x44, 0x58, 0x54, 0x52, 0x45, 0x45, 1]
 
-  /// Nil if there is no such file.
   static func read(in directory: Directory) throws(LogError) -> TreeIdentity? {
     let bytes = try onDiskIfThere { () throws(Disk.Failure) in
       let file = try Disk(FileNames.identity, in: directory, .reading)
@@ -61,12 +60,10 @@ struct TreeIdentity: Equatable, Sendable {
   }
 }
 
-/// Maps failures of the disk to errors of the log.
 func onDisk<Result>(_ body: () throws(Disk.Failure) -> Result) throws(LogError) -> Result {
   do { return try body() } catch { throw error.logError }
 }
 
-/// The same; nil if the file does not exist.
 func onDiskIfThere<Result>(_ body: () throws(Disk.Failure) -> Result) throws(LogError) -> Result? {
   do {
     return try body()

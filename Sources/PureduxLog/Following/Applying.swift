@@ -2,10 +2,9 @@ import Puredux
 import Synchronization
 
 /// Applies entries on the tree's executor, as `Reading` decides: commits their actions, and compares order and states
-/// with those of their writers.
+/// with their writers'.
 ///
-/// Invariant: entries are applied in order, each before the next begins. None is applied after an interruption or a
-/// stop.
+/// Invariant: entries are applied one after the other, in order, and none after an interruption or a stop.
 final class Applying<State: Sendable, Action: Sendable>: Sendable {
   private let replica: Replica<State, Action>
   private let writer: LogWriter<State, Action>
@@ -26,9 +25,6 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: Entries
 
-  /// Returns the interruption, if there is one.
-  ///
-  /// - Parameter actions: The actions of all entries, one after the other.
   func apply(
     _ outlines: [Outline], _ actions: [Action?], of core: StoreCore<State, Action>,
     on tree: isolated any TreeIsolation
@@ -97,12 +93,11 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     return interruption
   }
 
-  /// Returns why the replica stops at an entry, if it does.
   private func begin(
     _ outline: Outline, _ header: LogEntry.Header, isSkipped: Bool, of core: StoreCore<State, Action>,
     on tree: isolated any TreeIsolation
   ) -> LogStop? {
-    // The writer has hashed the present state, because its store was opened or ended there.
+    // The writer's store was opened or ended there, and hashed this state.
     if replica.reading.withLock({ $0.attests(header) && $0.position == header.seen.position }) {
       hashNow(of: core, on: tree)
     }
@@ -123,7 +118,7 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     return nil
   }
 
-  /// Inlined, so that types are looked up once for all entries.
+  /// Inlined: types are looked up once for all entries.
   @inline(__always) private func commit(
     _ action: Action?, _ number: UInt64, of writer: UInt64, at position: UInt64, _ now: Duration,
     of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation
@@ -131,7 +126,6 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     let verdict = replica.reading.withLock {
       $0.take(number, of: writer, at: position, isCommittable: action != nil)
     }
-    // The action's id, if it waits here.
     let own = replica.standing.withLock { standing -> UInt64? in
       let id = standing.writing.delivered(number, of: writer, verdict, at: now)
       if id != nil, !standing.writing.isFull { replica.admission.store(0, ordering: .relaxed) }
@@ -141,7 +135,7 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     switch (action, own) {
     case (let action?, let own?): replica.sequencer.commit(action, own, on: tree)
     case (let action?, nil): if !replica.sequencer.hasEnded { core.commitQuietly(action, on: tree) }
-    // The action counts again if the seal before it is skipped, or the decision is taken back.
+    // It counts again if the seal before it is skipped, or the decision is taken back.
     case (nil, let own?): replica.sequencer.giveUp(own, .outcomeUnknown, on: tree)
     case (nil, nil): break
     }
@@ -164,7 +158,6 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Called when the store has ended. If it ended with an entry's last action, ends that entry.
   func endLast(on tree: isolated any TreeIsolation) {
     guard let ending = replica.reading.withLock({ $0.ending }), let core = replica.core.withLock({ $0 }) else { return }
     end(ending.outline, isSkipped: ending.isSkipped, of: core, on: tree)
@@ -172,7 +165,6 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: Fingerprints
 
-  /// Nil if states are not compared, or if this state cannot be encoded.
   private func hash(of state: State) -> StateHash? {
     do {
       return try replica.fingerprint?.hash?(state)
@@ -203,7 +195,7 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     replica.standing.withLock { $0.writing.restate(mark) }
   }
 
-  /// At the store's end, appends an entry without actions that carries the hash of the last state, if no other entry
+  /// At the store's end, appends an entry without actions that carries the last state's hash, unless another entry
   /// does. The next program compares its state with it.
   func attest(on tree: isolated any TreeIsolation) {
     guard replica.reading.withLock({ $0.isToBeAttested }),

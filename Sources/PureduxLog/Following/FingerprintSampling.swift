@@ -1,7 +1,6 @@
-/// Decides after which entries a state is hashed. All replicas decide alike, by the number of commits and the size of
-/// the state. Intervals are powers of two, so each sample of a longer interval is also one of a shorter interval.
+/// Decides after which entries a state is hashed, by the number of commits and the state's size, alike on all replicas.
+/// As intervals are powers of two, samples of a longer one are also samples of a shorter one.
 struct FingerprintSampling {
-  /// The average number of values that may be hashed for each action.
   static let sizePerAction = 32
 
   private var commits: UInt64

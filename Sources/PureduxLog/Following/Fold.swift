@@ -2,47 +2,39 @@
 /// pure state machine, the same on every replica, and part of a snapshot.
 struct Fold: Equatable, Sendable {
   static let firstChain: UInt64 = 14_695_981_039_346_656_037
-  /// The number of the last writers that are always remembered.
+  /// How many of the last writers are always remembered.
   static let writerLimit = 1024
-  /// The number of the last entries whose marks are remembered.
+  /// How many of the last marks are remembered.
   static let markLimit = 256
 
   private(set) var position: UInt64 = 0
-  /// A hash of all commits, in order.
   private(set) var chain = Fold.firstChain
-  /// A hash of the state; 0 if there is none.
   private var fingerprint: UInt64 = 0
   private(set) var commits: UInt64 = 0
-  /// The number of skipped actions, and of records that are no entries.
   private(set) var skipped: UInt64 = 0
-  /// The rules of the last seal: entries of older rules are void.
+  /// Entries of older rules are void.
   private(set) var sealedRules: UInt32 = 0
-  /// The newest rules of an applied entry.
   private(set) var rules: UInt32 = 0
-  /// The entries skipped by decision.
   private(set) var decided: Set<UInt64> = []
-  /// The number of the last epoch; 0 if there is none.
   private(set) var epoch: UInt64 = 0
   private var writers: [UInt64: Writer] = [:]
-  /// A ring of the last marks. Not part of a snapshot: older marks are not compared.
+  /// A ring. Not part of a snapshot: older marks are not compared.
   private var marks: [LogEntry.Mark] = []
   private var nextMark = 0
 
   private struct Writer: Equatable {
-    /// The number of its last action that was committed or skipped.
+    /// The last action committed or skipped.
     var last: UInt64
     var position: UInt64
   }
 
-  /// How to treat a delivered action.
   enum Verdict: Equatable {
     case commit
-    /// The action has been delivered before.
     case repeated
-    /// An earlier action of its writer is missing. That one will come, and then this one again.
+    /// An earlier action of its writer is missing. It will be delivered, and then this one again.
     case early
-    /// Like `early`, but the writer is unknown: its first action is missing, or it was forgotten because so many others
-    /// have written since, and must begin under a new number.
+    /// Like `early`, but the writer is unknown: its first action is missing, or it was forgotten after many other
+    /// writers, and must take a new number.
     case unknown
   }
 
@@ -59,7 +51,7 @@ struct Fold: Equatable, Sendable {
     return .commit
   }
 
-  /// Whether one of several consecutive actions would be committed.
+  /// Whether any of these consecutive actions would be committed.
   func takes(_ first: UInt64, count: UInt64, of writer: UInt64) -> Bool {
     guard let last = writers[writer]?.last else { return first == 1 && count > 0 }
     return first <= last + 1 && first + count > last + 1
@@ -72,7 +64,7 @@ struct Fold: Equatable, Sendable {
     mix(number)
   }
 
-  /// Ordered by position, which is the same on every replica.
+  /// Orders by position, which is the same on every replica.
   private mutating func forgetOldest() {
     guard writers.count >= 2 * Self.writerLimit else { return }
     let kept = writers.sorted { ($0.value.position, $0.key) > ($1.value.position, $1.key) }
@@ -89,7 +81,6 @@ struct Fold: Equatable, Sendable {
 
   mutating func seal(_ rules: UInt32) { sealedRules = max(sealedRules, rules) }
 
-  /// - Parameter fingerprint: A hash of the state after the entry.
   mutating func ended(at position: UInt64, fingerprint: UInt64?) {
     self.position = position
     self.fingerprint = fingerprint ?? 0
@@ -98,7 +89,6 @@ struct Fold: Equatable, Sendable {
     nextMark = (nextMark + 1) % Self.markLimit
   }
 
-  /// Replaces the hash of the present state by that of this program's function.
   mutating func restate(_ fingerprint: UInt64?) {
     self.fingerprint = fingerprint ?? 0
     if !marks.isEmpty { marks[(nextMark + Self.markLimit - 1) % Self.markLimit].fingerprint = self.fingerprint }
@@ -110,13 +100,12 @@ struct Fold: Equatable, Sendable {
 
   var mark: LogEntry.Mark { LogEntry.Mark(position: position, chain: chain, fingerprint: fingerprint) }
 
-  /// Whether a replica with that mark had applied the same entries as this one; true if that is no longer known. If the
-  /// mark is ahead, an entry is missing here.
+  /// Whether a replica with that mark had applied the same entries; true if no longer known. If the mark is ahead, an
+  /// entry is missing here.
   ///
-  /// - Parameter isInState: Whether the states are compared, too, if both hashes are known.
+  /// - Parameter isInState: Whether to compare states, too, if both hashes are known.
   func agrees(with seen: LogEntry.Mark, inState isInState: Bool = true) -> Bool {
     if seen.position > position { return false }
-    // Binary search for the first mark at or after the position.
     let oldest = marks.count < Self.markLimit ? 0 : nextMark
     var (low, high) = (0, marks.count)
     while low < high {
@@ -159,7 +148,6 @@ extension Fold {
 
   static let newestFormat: UInt8 = 3
 
-  /// The oldest format that can hold this fold.
   var format: UInt8 { epoch > 0 ? 3 : sealedRules > 0 || rules > 0 || !decided.isEmpty ? 2 : 1 }
 
   init?(_ reader: inout ByteReader, format: UInt8) {
@@ -199,17 +187,14 @@ extension Fold {
 // MARK: In a copy of the log
 
 extension Fold {
-  /// The positions in a snapshot, in order: its own, the writers', and the skipped entries'.
   var positions: [UInt64] { Set(writers.values.map(\.position)).union(decided).union([position]).sorted() }
 
-  /// A hash that identifies this position and order within its log.
   var moment: UInt64 {
     var fold = self
     fold.mix(position)
     return fold.chain
   }
 
-  /// The same fold at other positions, in the same order; nil if one of them is missing.
   func moved(_ place: (UInt64) -> UInt64?) -> Fold? {
     guard let position = place(position) else { return nil }
     var moved = self
@@ -228,7 +213,7 @@ extension Fold {
     return moved
   }
 
-  /// Follows the order of an entry, without its actions' content, decisions and seals.
+  /// Follows an entry's order, without its actions' content, decisions and seals.
   mutating func follow(_ record: LogRecord) {
     if case .entry(let header, let actions) = LogEntry.decode(record.bytes) {
       for number in header.first..<header.first + UInt64(actions.count) {

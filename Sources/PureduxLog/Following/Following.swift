@@ -1,10 +1,8 @@
 public import Puredux
 import Synchronization
 
-/// The order of a tree that follows a log: writes the actions that the tree's stores accept, and commits the actions
-/// that the log delivers. It has no state of its own.
-///
-/// It and the tree retain each other until the root store has ended.
+/// The order of a tree that follows a log: writes accepted actions to the log, and commits those that the log delivers.
+/// Stateless. It and the tree retain each other until the root store has ended.
 @usableFromInline final class Following<State: Sendable, Action: Sendable>: Order {
   private let replica: Replica<State, Action>
   private let phases: Phases<State, Action>
@@ -80,8 +78,7 @@ import Synchronization
     guard !sequencer.isCommitting, passage.hasMiddleware else {
       return sequencer.process(&action, passage, withdraw: withdraw)
     }
-    // The rules that the entry will carry. They change on this executor only, and the outbox keeps them with the
-    // action.
+    // The rules that the entry will carry. They change on this executor only; the outbox keeps them with the action.
     return LogRules.$current.withValue(replica.standing.withLock { $0.writing.applied.rules }) {
       sequencer.process(&action, passage, withdraw: withdraw)
     }
@@ -131,7 +128,7 @@ import Synchronization
 
   @usableFromInline func rootClosed() {
     replica.core.withLock { $0 }?.perform { [replica] _ in
-      // The time of the first request counts.
+      // The first request's time counts.
       let begins = replica.standing.withLock {
         !$0.writing.isEmpty && $0.life.endingLimit == nil && !$0.life.hasEnded
       }

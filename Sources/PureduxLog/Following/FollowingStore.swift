@@ -10,29 +10,23 @@ extension RootStore {
   ///     ) { $0.apply($1) }
   ///     try await board.send(.rename("Plans"))  // In the log, and committed here.
   ///
-  /// The store keeps the contract of every root store, with the differences under G11 to G13. An action is committed
-  /// when the log delivers it. Reducers and the root's middleware run on every replica and must be functions of state
-  /// and action. Interceptors run only where the action was given.
-  ///
-  /// Actions and states are stored as JSON. For another encoding, or for actions that are not `Codable`, pass
-  /// `codings`.
+  /// The contract of every root store holds, except as stated in G11 to G13. Actions and states are stored as JSON,
+  /// unless you pass `codings`.
   ///
   /// - Parameters:
   ///   - log: The log of this tree.
-  ///   - initialState: The state before the first entry. It must be the same on every replica.
+  ///   - initialState: The state before the first entry, the same on every replica.
   ///   - schema: The schema of the actions that this program writes. An entry of a newer schema stops the store.
-  ///   - options: Limits and times of the log, how the store runs, its fingerprint, its summary and its first action.
-  ///   - interceptor: The side effects of every action that is given to the tree here: async, one task for each action.
-  ///   - interceptors: Interceptors, called after `interceptor` in their order, each for the actions that it selects.
-  ///   - middleware: Wraps every action of the tree, on every replica. Apart from admission, it must be a function of
+  ///   - options: The limits, times, fingerprint, summary and first action.
+  ///   - interceptor: The side effects of every action given to the tree here: async, one task for each action.
+  ///   - interceptors: Called after `interceptor` in their order, each for the actions that it selects.
+  ///   - middleware: Wraps every action of the tree, on every replica. Except for admission, it must be a function of
   ///     state and action.
-  ///   - reducer: Changes the state according to an action, on every replica: a function of its arguments alone.
+  ///   - reducer: Changes the state by an action, on every replica: a pure function.
   /// - Throws: `LogError` if the log cannot be read, `StoreError.stopped` if it has an entry that this program must not
-  ///   apply, and `CancellationError`. If `atStart` is not committed, the error that `send` throws for it, for instance
-  ///   `.rejected`. Its limit is the longer of `LogOptions.openingLimit` and `LogOptions.patience`. If that is over, or
-  ///   the task is cancelled, the error is `.withdrawn` if the log had not been given the action. Otherwise it is
-  ///   `StoreError.outcomeUnknown`: the action may be committed later, like any action that a released store has
-  ///   accepted.
+  ///   apply, and `CancellationError`. If `atStart` is not committed, the error of `send` for it, such as `.rejected`.
+  ///   After the longer of `LogOptions.openingLimit` and `LogOptions.patience`, or a cancellation, that is `.withdrawn`
+  ///   if the log had not been given the action. Otherwise it is `.outcomeUnknown`: the action may still be committed.
   @inlinable public init(
     following log: any OrderedLog, initialState: State, schema: UInt32 = 1,
     options: FollowingOptions<State, Action> = FollowingOptions(),
@@ -94,7 +88,6 @@ extension RootStore {
     if let interceptor, !hasStopped { interceptActions(with: interceptor) }
   }
 
-  /// The tree of the store, once it is up to date.
   @inlinable static func recovered(
     following log: any OrderedLog, initialState: State, reducers: [Reducer<State, Action>],
     codings: LogCodings<State, Action>, options: FollowingOptions<State, Action>,
@@ -117,7 +110,6 @@ extension RootStore {
     }
   }
 
-  /// Sends the store its first action. If the action is not committed, releases the tree.
   @usableFromInline static func start(
     _ core: StoreCore<State, Action>, with action: Action, within limit: Duration
   ) async throws(StoreError) {
@@ -129,24 +121,23 @@ extension RootStore {
     }
   }
 
-  /// The present phase of the store, and then each change, in order. A slow consumer gets only the newest phase. The
+  /// The present phase of the store, then each change, in order. A slow consumer gets only the newest phase. The
   /// sequence ends after `.ended`, or at once if the store follows no log.
   ///
   ///     for await phase in board.logPhases() { readiness.set(phase == .following) }
   ///
-  /// `FollowingOptions.onPhase` also receives the phases of the recovery, before there is a store. `statistics.log` has
-  /// the figures.
+  /// `FollowingOptions.onPhase` also receives the recovery's phases. `statistics.log` has the figures.
   public nonisolated func logPhases() -> AsyncStream<LogStatistics.Phase> {
     (core.order as? Following<State, Action>)?.logPhases() ?? AsyncStream { $0.finish() }
   }
 
-  /// Saves a snapshot of the present state. Call it before `truncateLog()`, or before a deployment: then the next
-  /// version replays no action that this version has reduced. If the state's collections change while it is encoded,
-  /// they are copied.
+  /// Saves a snapshot of the present state. Call it before `truncateLog()`, or before a deployment: the next version
+  /// then replays no action that this version has reduced. Collections of the state that change while it is encoded are
+  /// copied.
   ///
-  /// - Returns: The position of the snapshot. An existing snapshot at that position or a later one is kept instead.
-  /// - Throws: `LogError.refused` if the store follows no log, the log is empty or keeps no snapshots, or the state
-  ///   cannot be encoded; the errors of the log; `StoreError.stopped` and `.terminated`.
+  /// - Returns: The position of the snapshot. An existing one at that position or later is kept instead.
+  /// - Throws: `LogError.refused` if the store follows no log, the log is empty or stores no snapshots, or the state
+  ///   cannot be encoded; the log's errors; `StoreError.stopped` and `.terminated`.
   @discardableResult
   public nonisolated func saveSnapshot() async throws -> UInt64 { try await following().saveSnapshot() }
 
@@ -155,45 +146,40 @@ extension RootStore {
   /// reopened.
   ///
   /// - Returns: The position of that snapshot.
-  /// - Throws: `LogError.refused` if there is no snapshot, if it cannot be decoded, or if it contains an entry that is
-  ///   to be skipped by decision; otherwise as `saveSnapshot()`.
+  /// - Throws: As `saveSnapshot()`, and `LogError.refused` if there is no snapshot, it cannot be decoded, or it has an
+  ///   entry to be skipped by decision.
   @discardableResult
   public nonisolated func truncateLog() async throws -> UInt64 { try await following().truncate() }
 
   /// Erases the log's history: saves a snapshot of the present state, then removes every byte of the entries up to its
-  /// position, and of earlier snapshots and summaries (`OrderedLog.erase`). To erase data, first send an action that
-  /// removes it from the state.
+  /// position, and of earlier snapshots and summaries (`OrderedLog.erase`). First send an action that removes the data
+  /// from the state.
   ///
-  /// A store with a `summary` writes a new one first. An entry without actions is added, because a log keeps its last
-  /// entry. Backups are not changed. A replica that lags behind the position stops (`LogStop.unreadable`), and must be
-  /// reopened. If this process dies during the call, the log is unchanged or partly erased, and readable in both cases:
-  /// call this again. Erased entries keep their places in the order. A reopened replica begins with the snapshot.
+  /// A store with a `summary` writes a new one first. An entry without actions is added, as a log keeps its last entry.
+  /// Backups stay. A replica that lags behind the position stops (`LogStop.unreadable`), and must be reopened. If this
+  /// process dies meanwhile, the log stays readable: call this again. Erased entries keep their places in the order. A
+  /// reopened replica begins with the snapshot.
   ///
   /// - Returns: The position up to which everything is erased.
-  /// - Throws: As `saveSnapshot()`, and `LogError.refused` if the snapshot contains an entry that is to be skipped by
-  ///   decision, or if the log does not erase. In each case some of the data may remain.
+  /// - Throws: As `saveSnapshot()`, and `LogError.refused` if the snapshot has an entry to be skipped by decision, or
+  ///   the log does not erase. In each case some of the data may remain.
   @discardableResult
   public nonisolated func eraseLog() async throws -> UInt64 { try await following().erase() }
 
   /// Seals the log for a program with newer rules that does not know the present ones. That program begins with the
-  /// snapshot at the seal, so it reduces no earlier entry.
+  /// snapshot at the seal, and reduces no earlier entry (`LogOptions.oldestRules`).
   ///
-  /// The seal is an entry. Actions that reach the log after it under older rules are void: their senders get
-  /// `.outcomeUnknown`.
-  ///
-  /// - A store whose program does not know the new rules saves a snapshot at the seal, and stops
-  ///   (`LogStop.newerRules`).
-  /// - A store whose program knows both rules goes on, and writes under the new ones.
-  /// - A program that does not know the old rules (`LogOptions.oldestRules`) begins with the snapshot.
-  /// - If all processes die before the snapshot is saved, or it is lost, reopen a store of the old program: it saves
-  ///   the snapshot before it stops.
+  /// The seal is an entry. Actions of older rules that reach the log after it are void: their senders get
+  /// `.outcomeUnknown`. A store whose program does not know the new rules saves a snapshot at the seal, and stops
+  /// (`LogStop.newerRules`). A store whose program knows both rules continues, and writes under the new ones. If all
+  /// processes die before the snapshot is saved, or it is lost, reopen a store of the old program, which saves it.
   ///
   /// - Parameters:
-  ///   - rules: The rules from now on: `LogOptions.rules` of the next program. They must be newer than this program's.
+  ///   - rules: The rules from now on, newer than this program's: `LogOptions.rules` of the next program.
   ///   - reason: A text for readers of the log.
   /// - Returns: The position of the seal, once its snapshot exists. Waits while the log is away.
-  /// - Throws: As `saveSnapshot()`, and `LogError.refused` if the rules are not newer. If it throws an error of the
-  ///   log, the seal may be in the log.
+  /// - Throws: As `saveSnapshot()`, and `LogError.refused` if the rules are not newer. After an error of the log, the
+  ///   seal may be in the log.
   @discardableResult
   public nonisolated func sealLog(forRules rules: UInt32, reason: String) async throws -> UInt64 {
     try await following().seal(for: rules, reason)
@@ -206,7 +192,7 @@ extension RootStore {
     return following
   }
 
-  /// A root store that follows an empty log, made without waiting: for tests of the contract.
+  /// Without waiting, for tests of the contract.
   package init(
     followingEmpty log: any OrderedLog, initialState: State, actions: LogCoding<Action>,
     options: FollowingOptions<State, Action>, middleware: [Middleware<State, Action>],

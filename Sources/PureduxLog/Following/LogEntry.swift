@@ -1,13 +1,10 @@
 /// The content of one append: consecutively numbered actions of one writer, and the mark that the writer had applied.
 enum LogEntry {
   struct Header: Equatable, Sendable {
-    /// A random number for one run of one store.
     var writer: UInt64
-    /// The number of the first action, from one.
     var first: UInt64
     var seen: Mark
     var schema: UInt32
-    /// The function that computed the state's fingerprint; nil if there is none, or it is unknown.
     var fingerprintVersion: UInt32?
     var rules: UInt32 = 0
   }
@@ -16,57 +13,47 @@ enum LogEntry {
   struct Mark: Equatable, Sendable {
     var position: UInt64 = 0
     var chain: UInt64 = Fold.firstChain
-    /// The state's hash; 0 if there is none.
     var fingerprint: UInt64 = 0
   }
 
-  /// A decision to skip an entry.
   struct Decision: Equatable, Sendable {
     var skipped: UInt64
     /// In seconds since 1970.
     var time: UInt64
     var reason: String
-    /// Whether the skipped entry is itself a decision, which this one takes back.
     var takesBack = false
   }
 
-  /// The end of the entries under older rules: later ones under such rules are void.
+  /// Later entries under older rules are void.
   struct Seal: Equatable, Sendable {
     var rules: UInt32
-    /// In seconds since 1970.
     var time: UInt64
     var reason: String
   }
 
-  /// The beginning of another history: positions from here on belong to a copy or a restored backup.
+  /// From here on, positions belong to a copy or a restored backup.
   struct Epoch: Equatable, Sendable {
-    /// Random, and not 0.
     var number: UInt64
-    /// In seconds since 1970.
     var time: UInt64
     var reason: String
   }
 
-  /// The format of entries with actions only.
   private static let format: UInt8 = 1
-  /// The format of entries with a sort. To versions that know format 1 only, it is a newer one.
   private static let sortedFormat: UInt8 = 2
   private enum Sort: UInt8 {
-    /// Actions, and the fingerprint's function.
     case compared = 0
     case skipping = 1
-    /// Actions, their rules, and the fingerprint's function, if there is one.
     case ruled = 2
     case sealing = 3
     case beginning = 4
-    /// The stand-in in a copied log for an entry that was truncated, and that only the snapshot has.
+    /// In a copied log, replaces a truncated entry that only the snapshot has.
     case standingIn = 5
-    /// A decision that takes back another one. To versions without this sort, it is an entry of a newer version.
+    /// Versions without this sort see a newer entry.
     case takingBack = 6
   }
   private static let kind: [UInt8] = [0x50, 0x44, 0x58]
 
-  /// The maximum number of bytes of an entry with one action, without that action.
+  /// The maximum size of an entry with one action, not counting the action.
   static let overhead = 66
 
   static func encode(_ header: Header, actions: some Collection<[UInt8]>) -> [UInt8] {
@@ -101,9 +88,6 @@ enum LogEntry {
 
   static func encode(_ epoch: Epoch) -> [UInt8] { encode(.beginning, epoch.number, at: epoch.time, epoch.reason) }
 
-  /// The stand-in for an entry of a copied log.
-  ///
-  /// - Parameter moment: `Fold.moment` of the snapshot that the copy begins with.
   static func standIn(for position: UInt64, moment: UInt64) -> [UInt8] {
     var bytes = ByteWriter()
     for byte in kind + [sortedFormat, Sort.standingIn.rawValue] { bytes.put(byte) }
@@ -128,26 +112,21 @@ enum LogEntry {
     case decision(Decision)
     case seal(Seal)
     case epoch(Epoch)
-    /// The stand-in for the entry at this position of the log that was copied.
     case standIn(UInt64, moment: UInt64)
     case newerFormat
     case unreadable
   }
 
-  /// Whether an entry is a decision, by its first bytes.
   static func isDecision(_ bytes: [UInt8]) -> Bool {
     bytes.count > 5 && bytes[3] == sortedFormat && bytes.starts(with: kind)
       && (bytes[4] == Sort.skipping.rawValue || bytes[4] == Sort.takingBack.rawValue)
   }
 
-  /// The skipped entries, each with the position of the last decision about it. A decision that is itself skipped does
-  /// not count.
+  /// The skipped entries, each with the position of the last decision about it. A skipped decision does not count.
   ///
-  /// - Parameter decisions: The positions of the decisions, each with the position of the earlier entry that it is
-  ///   about.
+  /// - Parameter decisions: The positions of the decisions, each with that of the earlier entry that it is about.
   static func skipped(by decisions: [UInt64: UInt64]) -> [UInt64: UInt64] {
     var skipped: [UInt64: UInt64] = [:]
-    // Backwards, because only a later decision can skip an earlier one.
     for (position, entry) in decisions.sorted(by: { $0.key > $1.key })
     where skipped[position] == nil && skipped[entry] == nil {
       skipped[entry] = position
@@ -233,7 +212,7 @@ enum LogEntry {
   // MARK: At other positions
 
   /// The same entry with another position of its writer's mark, or of the skipped entry, for a copy of the log. Bytes
-  /// without such a position are returned unchanged.
+  /// without such a position stay unchanged.
   static func moved(_ bytes: [UInt8], to position: UInt64) -> [UInt8] {
     guard bytes.count > 5 else { return bytes }
     let offset: Int

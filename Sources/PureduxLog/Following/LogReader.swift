@@ -1,10 +1,10 @@
 import Puredux
 
-/// Reads the log's entries, has them decoded and applied, and resolves interruptions, until the store needs no more.
+/// Reads the log's entries, has them decoded and applied, and resolves interruptions, until the store has ended or
+/// stopped.
 ///
-/// Invariant: one task reads, and delivers an entry only after all earlier ones have been applied. Before it applies an
-/// entry of the recovery, it has searched the log for decisions, so that an entry that would end the process can be
-/// skipped.
+/// Invariant: one task reads, and delivers an entry after all earlier ones have been applied. Before a recovery's first
+/// entry, it has searched the log for decisions: an entry that would end the process can be skipped.
 final class LogReader<State: Sendable, Action: Sendable>: Sendable {
   private let replica: Replica<State, Action>
   private let applying: Applying<State, Action>
@@ -28,7 +28,6 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
 
   func follow() async {
     var hasFailed = false
-    // The last position that was applied or searched, and the time at which it was reached.
     var latest = (position: replica.reading.withLock { $0.position }, time: replica.clock.now)
     while !Task.isCancelled, let core = replica.core.withLock({ $0 }) {
       let delivery = replica.standing.withLock { $0.life.beginDelivery() }
@@ -49,7 +48,7 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
         return await stop(.removed, after: problem, of: core)
       case .truncated, .damaged, .refused, .inUse:
         let position = replica.reading.withLock { $0.position } &+ 1
-        // A replica that lags behind a truncation only has to be reopened. Any other failure is an operator's concern.
+        // After a truncation a lagging replica is simply reopened. Any other failure is an operator's concern.
         switch problem {
         case .truncated, .deathOfProcess: break
         default: replica.report(.stopped(problem.of(name)))
@@ -58,7 +57,6 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
       case .unavailable, .full:
         let position = replica.reading.withLock { max($0.position, $0.searched) }
         if position > latest.position { latest = (position, replica.clock.now) }
-        // Ends the wait of the caller that opens the store. On an open store this has no effect.
         if replica.clock.now - latest.time >= replica.options.openingLimit { phases.endRecovery(problem) }
         await core.turn { tree in
           self.replica.standing.withLock { $0.life.waitForDelivery(problem.trouble) }
@@ -66,7 +64,7 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
         }
       }
       guard await replica.clock.sleep(for: replica.options.retryInterval) else { return }
-      // A store that is being opened retries without the probe, until its limit is over.
+      // Until its limit is over, a store being opened retries without the probe.
       if replica.standing.withLock({ !$0.life.isOpening }) { await replica.probe?.untilAnswered() }
     }
   }
@@ -80,8 +78,7 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
     await core.turn { self.phases.stop(reason, on: $0) }
   }
 
-  /// Detects that the log is back: it answers, and its last entry has been applied. The next entry may not come for a
-  /// long time.
+  /// Detects that the log is back, without waiting for a next entry: it answers, and its last entry has been applied.
   private func tellReturn(of delivery: Int, to core: StoreCore<State, Action>) async {
     while await replica.clock.sleep(for: replica.options.retryInterval) {
       guard let head = try? await log.head() else {
@@ -108,7 +105,6 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
 
   private enum Ending {
     case over
-    /// Following continues after the last applied entry.
     case resolved
     case failed(LogError)
   }
@@ -192,7 +188,6 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: Decisions
 
-  /// Finds the decisions about the entries of the recovery, before any entry is applied.
   private func findDecisions() async throws {
     let (searched, goal) = replica.reading.withLock { ($0.searched, $0.goal) }
     guard searched < goal else { return }
@@ -205,14 +200,12 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
     if !Task.isCancelled { throw LogError.unavailable("The log's entries have come to an end.") }
   }
 
-  /// The decisions among the records, by position, each with the position of the entry that it is about.
   private static func decisions(in records: [LogRecord]) -> [UInt64: UInt64] {
     var found: [UInt64: UInt64] = [:]
     for record in records { found[record.position] = record.skipped }
     return found
   }
 
-  /// The decisions after a position, up to the log's present head.
   private func decisions(behind position: UInt64) async throws -> [UInt64: UInt64] {
     let head = try await log.head()
     var found: [UInt64: UInt64] = [:]
@@ -224,14 +217,13 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
     return found
   }
 
-  /// Whether an entry is skipped by the known and the found decisions.
   private func find(_ found: [UInt64: UInt64], about position: UInt64) -> Bool {
     let isOpening = replica.standing.withLock { $0.life.isOpening }
     return replica.reading.withLock { $0.find(found, about: position, isOpening: isOpening) }
   }
 
-  /// Whether a decision is void: it has been taken back, or this call takes it back because no program can carry it
-  /// out. The order of the log decides, so all replicas agree.
+  /// Whether a decision was taken back, or is by this call because no program can carry it out. The order of the log
+  /// decides, so all replicas agree.
   private func takeBack(_ decision: UInt64, about position: UInt64) async throws -> Bool {
     let applied = replica.reading.withLock { $0.position }
     if find(try await decisions(behind: applied), about: decision) { return true }

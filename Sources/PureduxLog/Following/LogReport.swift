@@ -1,22 +1,20 @@
 public import Puredux
 
-/// A report to the operator of a store that follows a log, passed to `LogOptions.reporting`, which prints to standard
-/// error by default.
+/// A report to the operator of a store that follows a log (`LogOptions.reporting`); printed to standard error by
+/// default.
 public enum LogReport: Sendable, Hashable, CustomStringConvertible {
-  /// The store stops because its log is damaged, was moved or has lost entries (`LogStop.unreadable`). The text begins
-  /// with the log's key, if it has one. A truncation that the store had not caught up with is not reported: such a
-  /// replica only has to be reopened.
+  /// The store stops because its log is damaged, moved or incomplete (`LogStop.unreadable`). The text begins with the
+  /// log's key, if any. A truncation past a lagging replica, which only has to be reopened, is not reported.
   case stopped(LogError)
-  /// The store stops, or is not opened, for a reason without further details: `.newerSchema`, `.newerRules` or
-  /// `.removed`.
+  /// The store stops, or is not opened, without further details: `.newerSchema`, `.newerRules` or `.removed`.
   case stoppedAs(key: String?, LogStop)
   /// The store stops, or is not opened, because an entry or a snapshot cannot be decoded (`LogStop.undecodable`), with
   /// the decoder's error.
   case undecodable(key: String?, position: UInt64, isSnapshot: Bool, String)
-  /// The store stops because its state at a position differs from the state of an entry's writer (`LogStop.diverged`).
+  /// The store stops because its state at a position differs from that of an entry's writer (`LogStop.diverged`).
   /// Without fingerprints, the order of the actions differs, which is an error of the log.
   case diverged(key: String?, position: UInt64, entry: UInt64, states: Fingerprints?)
-  /// The store stops, or is not opened, because an entry has older rules than the program knows (`LogStop.olderRules`).
+  /// The store stops, or is not opened, at an entry with older rules than the program knows (`LogStop.olderRules`).
   case olderRules(key: String?, position: UInt64, rules: UInt32)
   /// The store stops, or is not opened, at an entry that two processes died of (`LogStop.poisoned`).
   case poisoned(key: String?, position: UInt64)
@@ -24,19 +22,18 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   case cloned(key: String?, position: UInt64)
   /// The store stops because it has applied an entry that a later decision skips (`LogStop.diverged`).
   case skippedElsewhere(key: String?, position: UInt64, by: UInt64)
-  /// The store has taken back the decision to skip an entry, and goes on. The snapshot has the entry, and the log was
-  /// truncated, so no program could carry out the decision.
+  /// The store takes back a decision to skip an entry, which no program could carry out: the snapshot has the entry,
+  /// and the log was truncated. It continues.
   case takenBack(key: String?, position: UInt64, decision: UInt64, snapshot: UInt64)
-  /// The store's snapshots cannot be saved, so the log grows. Reported once until one is saved again. Transient
-  /// failures (`.unavailable`, `.full`) are only counted (`LogStatistics.failedSnapshots`). The text begins with the
-  /// log's key, if it has one.
+  /// The store's snapshots cannot be saved, so the log grows. Reported once until one is saved. Transient failures
+  /// (`.unavailable`, `.full`) are only counted (`LogStatistics.failedSnapshots`). The text begins with the log's key,
+  /// if any.
   case snapshotsFail(LogError)
   /// The store's summary (`FollowingOptions.summary`) cannot be written: lists of trees show an older one, or none.
-  /// Reported once until one is written again. Transient failures (`.unavailable`, `.full`) are not reported, but
-  /// retried.
+  /// Reported once until one is written. Transient failures (`.unavailable`, `.full`) are only retried.
   case summariesFail(key: String?, LogError)
-  /// No `FollowingOptions.fingerprint` was chosen, so a state that differs from the acknowledged one is not detected.
-  /// Reported once for each process and type of state, when a store is opened.
+  /// No `FollowingOptions.fingerprint` was chosen: a state that differs from the acknowledged one goes unnoticed.
+  /// Reported once per process and type of state, at a store's opening.
   case fingerprintMissing(key: String?, state: String, isEncodable: Bool)
   /// The state threw while it was encoded for its fingerprint (`StateFingerprint.encoded`), and is not compared.
   /// Reported once for each store, with the error's text.
@@ -46,7 +43,7 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
   public struct Fingerprints: Sendable, Hashable {
     /// The hash of this replica's state.
     public var here: UInt64
-    /// The hash of the state of the entry's writer.
+    /// The hash of the writer's state.
     public var there: UInt64
   }
 
@@ -131,7 +128,6 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension LogError {
-  /// The error with the log's key in its text.
   func of(_ key: String?) -> LogError {
     guard let key else { return self }
     let text = "The log \"\(key)\": \(text)"

@@ -1,15 +1,14 @@
 import Puredux
 
-/// Reads the head and the newest snapshot of a log, before there is a store.
 enum Opening {
   private struct UndecodableSnapshot: Error {
     let position: UInt64
     let text: String
   }
 
-  /// Retries while the log is away or lags: its servers may just be starting.
+  /// Retries while the log is away or lags, as its servers may just be starting.
   ///
-  /// - Parameter states: Nil if the log's snapshots are not read.
+  /// - Parameter states: Nil if snapshots are not read.
   static func read<State: Sendable>(
     _ log: any OrderedLog, by states: LogCoding<State>?, options: LogOptions, clock: ElapsedClock
   ) async throws -> (head: UInt64, newest: SnapshotContent<State>?) {
@@ -27,7 +26,6 @@ enum Opening {
     return try found.get()
   }
 
-  /// Fails with a `LogError`, a `StoreError` or an `UndecodableSnapshot`.
   private static func read<State: Sendable>(
     _ log: any OrderedLog, states: LogCoding<State>?
   ) async -> Result<(head: UInt64, newest: SnapshotContent<State>?), any Error> {
@@ -45,7 +43,7 @@ enum Opening {
           }
         }
       }
-      // After the snapshot, so that the log has the snapshot's entries, unless a server of a cluster lags.
+      // After the snapshot, so that the log has its entries, unless a cluster's server lags.
       let head = try await log.head()
       if let position = newest?.fold.position, position > head {
         throw LogError.unavailable("The log ends at \(head), and there is a snapshot at \(position).")
@@ -61,8 +59,8 @@ enum Opening {
     do throws(LogError) {
       return try await snapshots.newest()
     } catch {
-      // An unreadable snapshot counts as none. Exceptions: an unreachable one may exist, and if the snapshot is another
-      // log's, the entries may be, too.
+      // An unreadable snapshot counts as none. But an unreachable one may exist, and if it is another log's, the
+      // entries may be, too.
       switch error {
       case .unavailable, .damaged, .removed: throw error
       case .full, .inUse, .refused, .truncated: return nil
@@ -70,7 +68,6 @@ enum Opening {
     }
   }
 
-  /// Refuses a snapshot of rules that the program does not know.
   static func expectKnownRules(of stored: Fold, _ log: any OrderedLog, options: LogOptions) throws(StoreError) {
     guard stored.rules > options.newestKnownRules, !options.opensWhereStopped else { return }
     let stop = LogStop.newerRules(position: stored.position)

@@ -1,29 +1,23 @@
 /// The accepted actions that the log has not delivered: a pure state machine.
 ///
-/// Actions are numbered, and go to the log in entries, of which several may be on their way. An action stays until it
-/// has been applied, whatever the outcome of its entry. If one is missing, all actions from there on are sent again.
+/// Actions are numbered, and go to the log in entries, several of them in flight. An action stays until it has been
+/// applied, whatever its entry's outcome. If one is missing, all actions from there on are sent again.
 struct Outbox {
   struct Limits {
-    /// The maximum size of an entry.
     var actions = 256
     var bytes = 1 << 20
-    /// The maximum number of entries on their way.
     var entries = 4
-    /// The number of waiting bytes at which `dispatch` is refused.
     var pendingBytes = 16 << 20
   }
 
   private struct Item {
-    /// Counts all accepted actions. The action's number in the log is another one.
     let id: UInt64
     var bytes: [UInt8]
     let rules: UInt32
     let time: Duration
-    /// Whether the log may have it: it was sent, and not refused.
     var mayBeThere = false
   }
 
-  /// An entry to append. Its outcome is reported by its id.
   struct Entry {
     let id: Int
     let first: UInt64
@@ -31,41 +25,32 @@ struct Outbox {
     let actions: ArraySlice<[UInt8]>
   }
 
-  /// The approximate number of bytes that an action takes besides its own, here and in the tree.
   static let overhead = 100
 
   let limits: Limits
-  /// The items that have been given to the log at least once, in the order of their numbers. Those before `head` have
-  /// been applied.
+  /// Given to the log at least once, by number. Those before `head` have been applied.
   private var given: [Item] = []
   private var head = 0
-  /// The later items, which have no numbers yet.
   private var waiting = WithdrawableQueue<Item>()
   private var firstNumber: UInt64 = 1
-  /// The number of given items, from `head` on, that are on their way.
+  /// The given items in flight, from `head` on.
   private var sentCount = 0
-  /// The action numbers of the entries that were sent since the last rewind and have no outcome yet.
   private var underWay: [Int: Range<UInt64>] = [:]
-  /// The action numbers of earlier entries without an outcome.
   private var outstanding: [Int: Range<UInt64>] = [:]
   private static let outstandingLimit = 64
-  /// The maximum number of actions in an entry. It is lower after the log has refused a larger entry.
   private var actionLimit: Int
   private var nextID = 0
   private var lastItem: UInt64 = 0
   private var lastTime = Duration.zero
   private var lastOverdue: UInt64 = 0
   private(set) var bytes = 0
-  /// Why the log takes no entries, if it takes none. Until it does, one entry is tried at a time.
   private(set) var trouble: LogError?
   private var isTrying = false
-  /// Whether the log has refused the first action, in an entry of its own, at its last attempt.
+  /// Whether the log last refused the first action, in an entry of its own.
   private(set) var isFirstRefused = false
   /// Whether all actions were sent again since the log last delivered one.
   private var isRepeating = false
-  /// The number of such repetitions for lack of progress.
   private var repeatCount = 0
-  /// The last time at which an entry was sent or acknowledged, or an action was applied.
   private var lastProgress = Duration.zero
 
   init(limits: Limits) {
@@ -81,14 +66,12 @@ struct Outbox {
   @discardableResult mutating func append(_ action: [UInt8], rules: UInt32 = 0, at time: Duration) -> UInt64 {
     if isEmpty { lastProgress = time }
     lastItem += 1
-    // A manual clock may go back.
     lastTime = max(lastTime, time)
     waiting.append(Item(id: lastItem, bytes: action, rules: rules, time: lastTime), id: lastItem)
     bytes += action.count + Self.overhead
     return lastItem
   }
 
-  /// Removes an action; false if the log has been given it.
   mutating func withdraw(_ id: UInt64) -> Bool {
     guard let item = waiting.remove(id) else { return false }
     bytes -= item.bytes.count + Self.overhead
@@ -97,7 +80,6 @@ struct Outbox {
 
   var first: UInt64? { givenCount > 0 ? given[head].id : waiting.firstID }
 
-  /// The next entry for the log, if it may be sent now.
   mutating func next(at time: Duration) -> Entry? {
     if trouble != nil, !isTrying { return nil }
     guard underWay.count < (trouble == nil ? limits.entries : 1), sentCount < count else { return nil }
@@ -124,8 +106,7 @@ struct Outbox {
     return entry
   }
 
-  /// Notes the outcome of an entry. An entry from before the last rewind only tells whether its actions may be in the
-  /// log.
+  /// An outcome from before the last rewind only tells whether the actions may be in the log.
   mutating func ended(_ id: Int, _ error: LogError?, at time: Duration) {
     guard let numbers = underWay.removeValue(forKey: id) else {
       guard let numbers = outstanding.removeValue(forKey: id) else { return }
@@ -134,7 +115,6 @@ struct Outbox {
     }
     if let error {
       if case .refused = error {
-        // The entry may be too large for the log's present limit.
         actionLimit = max(1, min(actionLimit, numbers.count / 2))
         if numbers.count == 1, numbers.lowerBound == firstNumber { isFirstRefused = true }
       } else {
@@ -150,7 +130,6 @@ struct Outbox {
     }
   }
 
-  /// Removes the first action, which has been applied, and returns its id.
   @discardableResult mutating func applied(at time: Duration) -> UInt64? {
     guard let first else { return nil }
     removeFirst()
@@ -159,7 +138,7 @@ struct Outbox {
     trouble = nil
     isRepeating = false
     repeatCount = 0
-    // The log may never report some outcomes: they must not hold up later entries.
+    // The log may never report some outcomes, which must not hold up later entries.
     if isEmpty { (underWay, outstanding) = ([:], [:]) }
     return first
   }
@@ -184,11 +163,8 @@ struct Outbox {
 
   var firstPending: UInt64 { firstNumber }
 
-  /// Whether no waiting action has been given to the log.
   var isUntouched: Bool { givenCount == 0 }
 
-  /// Whether the actions, numbered from `first` on, are those given to the log. Actions already applied are not
-  /// compared.
   func hasGiven(_ actions: [ArraySlice<UInt8>], from first: UInt64) -> Bool {
     for (offset, action) in actions.enumerated() {
       let number = first + UInt64(offset)
@@ -199,7 +175,7 @@ struct Outbox {
     return true
   }
 
-  /// Sends all actions again. Entries still on their way may arrive, too: repetitions are harmless.
+  /// Sends all actions again. Entries in flight may arrive, too: repetitions are harmless.
   mutating func rewind() {
     sentCount = 0
     outstanding.merge(underWay) { $1 }
@@ -219,7 +195,7 @@ struct Outbox {
   }
 
   /// Drops the first action, and returns its id, if the log has refused it and cannot have it from an earlier attempt.
-  /// The remaining actions need another writer's numbers: otherwise they would be early forever.
+  /// The rest needs another writer's numbers, or would be early forever.
   mutating func dropRefused(at time: Duration) -> UInt64? {
     guard isFirstRefused, let first, givenCount > 0, !given[head].mayBeThere,
       ![underWay, outstanding].contains(where: { $0.values.contains { $0.contains(firstNumber) } })
@@ -232,13 +208,12 @@ struct Outbox {
     return first
   }
 
-  /// Notes that a delivered action was early: one before it is missing. Further early actions cause no second rewind.
+  /// A delivered action was early: one before it is missing. Further early ones cause no second rewind.
   mutating func foundGap() {
     if !isRepeating { rewind() }
     isRepeating = true
   }
 
-  /// Sends all actions again, as those of another writer, numbered from one.
   mutating func renumber() {
     rewind()
     noteOutstanding()
@@ -247,9 +222,6 @@ struct Outbox {
     firstNumber = 1
   }
 
-  /// Returns whether entries are to be sent again.
-  ///
-  /// - Parameter patience: As `LogOptions.patience`.
   mutating func retry(at time: Duration, patience: Duration) -> Bool {
     guard !isEmpty else { return false }
     let isOverdue = (sentCount > 0 || !underWay.isEmpty) && time - lastProgress >= patience * (1 << min(repeatCount, 5))
@@ -262,7 +234,6 @@ struct Outbox {
     return isOverdue || isTrying
   }
 
-  /// The id of the last action that was accepted before a time; nil if there is no new one since the last call.
   mutating func overdue(before time: Duration) -> UInt64? {
     let before = lastOverdue
     for item in given[head...] where item.id > before {

@@ -1,6 +1,5 @@
 import Puredux
 
-/// A delivered entry, without its actions.
 struct Outline: Sendable {
   enum Kind: Sendable {
     case entry(LogEntry.Header)
@@ -12,7 +11,6 @@ struct Outline: Sendable {
     case newerFormat
   }
 
-  /// Why this program cannot apply an entry, or one of its actions.
   enum Failure: Sendable {
     case newerSchema
     case newerRules
@@ -26,31 +24,27 @@ struct Outline: Sendable {
   let kind: Kind
   let actionCount: Int
   let failure: Failure?
-  /// The encoded actions, if this replica is their writer.
   var own: [ArraySlice<UInt8>] = []
 }
 
-/// Why applying cannot continue.
 enum Interruption: Sendable {
   case failure(Outline.Failure, position: UInt64)
-  /// A decision skips an entry that this replica has applied.
   case overruled(position: UInt64, by: UInt64)
-  /// The log was sealed for unknown rules, and this is the last position that the program may apply.
+  /// Sealed for unknown rules: the last position that the program may apply.
   case sealed(position: UInt64)
-  /// A stand-in for an entry that only a snapshot has, but the store did not begin with it.
+  /// A stand-in for an entry that only a snapshot has, which the store did not begin with.
   case truncated(position: UInt64)
 }
 
 /// Decodes entries, off the tree's executor.
 ///
-/// Invariant: the actions are in order, and as many as all outlines count. An action is nil if it cannot be decoded, or
-/// if its entry is skipped or must not be applied.
+/// Invariant: the actions are in order, as many as all outlines count. An action is nil if it cannot be decoded, or its
+/// entry is skipped or must not be applied.
 struct EntryDecoder<Action: Sendable>: Sendable {
   let actions: LogCoding<Action>
   let newestRules: UInt32
   let oldestRules: UInt32
   let writer: UInt64
-  /// The last position of the recovery.
   let goal: UInt64
   let skipped: [UInt64: UInt64]
   let recovery: RecoveryMark?
@@ -88,7 +82,6 @@ struct EntryDecoder<Action: Sendable>: Sendable {
         break
       }
       if header.writer == writer { own = encoded }
-      // Decoding runs the program's code, too.
       if record.position <= goal { recovery?.begin(record.position) }
       for bytes in encoded {
         do {

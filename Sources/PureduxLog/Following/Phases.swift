@@ -2,10 +2,10 @@ import Puredux
 import Synchronization
 
 /// The life of one replica, with its observers, the callers that wait for a position, and the caller that opens the
-/// store.
+/// store. A pure state machine.
 ///
-/// Invariant: only `.ended` follows `.stopped`, and nothing follows `.ended`. The recovery has one outcome: the first.
-/// Each waiting caller is returned once, to be resumed. A pure state machine.
+/// Invariant: only `.ended` follows `.stopped`, and nothing follows `.ended`. The first outcome of the recovery counts.
+/// Each waiting caller is returned once, to be resumed.
 struct Life {
   typealias Phase = LogStatistics.Phase
   typealias Observer = AsyncStream<Phase>.Continuation
@@ -16,9 +16,7 @@ struct Life {
   private(set) var stop: LogStop?
   private(set) var hasEnded = false
   private var waitingSince: Duration?
-  /// Rises when a delivery begins, and when it fails.
   private(set) var delivery = 0
-  /// Why the log delivers nothing, if so.
   private(set) var deliveryTrouble: LogTrouble?
   private var opening: Opening?
   private var recovered: Result<Void, any Error>?
@@ -37,7 +35,6 @@ struct Life {
 
   // MARK: Phases
 
-  /// Returns the observers to notify, if the phase changes.
   mutating func enter(_ phase: Phase, at time: Duration) -> [Int: Observer]? {
     if self.phase == phase { return nil }
     switch self.phase {
@@ -50,7 +47,6 @@ struct Life {
     return observers
   }
 
-  /// Returns whether the store has neither stopped nor ended before.
   mutating func noteStop(_ reason: LogStop) -> Bool {
     defer { stop = reason }
     return !isOver
@@ -63,7 +59,6 @@ struct Life {
     return ([follower.take(), endingLimit.take()], observers)
   }
 
-  /// Sends an observer the present phase. Returns its number; nil after the end.
   mutating func observe(_ observer: Observer) -> Int? {
     observer.yield(phase)
     if hasEnded { return nil }
@@ -89,13 +84,11 @@ struct Life {
 
   // MARK: Waiters
 
-  /// Returns the recovery's outcome; without one, the caller waits for it.
   mutating func open(_ opening: Opening) -> Result<Void, any Error>? {
     if recovered == nil { self.opening = opening }
     return recovered
   }
 
-  /// Returns whether this is the first outcome, whether the store is up to date with it, and the waiting caller.
   mutating func recover(
     _ outcome: Result<Void, any Error>
   ) -> (isFirst: Bool, isComplete: Bool, waiting: Opening?) {
@@ -105,14 +98,12 @@ struct Life {
     return (recovered == nil, isComplete, opening.take())
   }
 
-  /// Returns whether the caller waits: not if the position has been applied, nor if no more entries will be.
   mutating func wait(for position: UInt64, from applied: UInt64, _ arrival: Arrival) -> Bool {
     if isOver || applied >= position { return false }
     arrivals.append((position, arrival))
     return true
   }
 
-  /// Returns the callers whose wait is over.
   mutating func arrive(at applied: UInt64) -> [Arrival] {
     if arrivals.isEmpty { return [] }
     let position = isOver ? .max : applied
@@ -122,13 +113,10 @@ struct Life {
   }
 }
 
-/// Publishes the life of a replica to `logPhases()`, `onPhase`, the instrument and the waiting callers, as `Life`
-/// decides.
 final class Phases<State: Sendable, Action: Sendable>: Sendable {
   private let replica: Replica<State, Action>
   private let summaries: Summaries<State, Action>
   private let onPhase: (@Sendable (Life.Phase) -> Void)?
-  /// The time at which the log's head was read.
   private let opened: Duration
 
   init(
@@ -173,7 +161,6 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
     if let trouble = replica.trouble { enter(.waiting(trouble), on: tree) } else { progress(on: tree) }
   }
 
-  /// Called after entries have been applied, or when the log has no more.
   func progress(on tree: isolated any TreeIsolation) {
     if let recovering = replica.reading.withLock({ $0.recovering }) { return enter(recovering, on: tree) }
     enter(replica.trouble.map { .waiting($0) } ?? .following, on: tree)
@@ -187,7 +174,6 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
       if isNew { replica.report(.stoppedAs(key: replica.log.name, reason)) }
     case .diverged, .undecodable, .olderRules, .poisoned, .cloned, .unreadable, .removed: break
     }
-    // The process has not died of the entry at which it stops.
     replica.recovery.withLock { $0 }?.pause(behind: replica.reading.withLock { $0.position })
     replica.admission.store(2, ordering: .relaxed)
     enter(.stopped(reason), on: tree)
@@ -210,7 +196,7 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Ends the recovery: the store is up to date, or failed to get there. Only the first call counts.
+  /// The store is up to date, or failed. Only the first call counts.
   func endRecovery(_ failure: (any Error)?) {
     let outcome = failure.map { Result<Void, any Error>.failure($0) } ?? .success(())
     let (isFirst, isComplete, waiting) = replica.standing.withLock { $0.life.recover(outcome) }
@@ -242,7 +228,6 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: The end
 
-  /// Ends the tasks, notifies observers and waiting callers, and releases the tree.
   func end() {
     let (tasks, observers) = replica.standing.withLock { standing in
       let (tasks, observers) = standing.life.end()

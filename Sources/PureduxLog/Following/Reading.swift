@@ -1,15 +1,12 @@
 import Puredux
 
-/// The known decisions about a log's entries.
+/// The known decisions about a log's entries. A pure value.
 ///
-/// Invariant: `skipped` has exactly the entries that all known decisions together skip. A pure value.
+/// Invariant: `skipped` has exactly the entries that they together skip.
 struct Decisions {
-  /// The decisions, each with the position of the entry that it is about.
   private var found: [UInt64: UInt64] = [:]
-  /// The skipped entries, each with the decision that counts.
   private(set) var skipped: [UInt64: UInt64] = [:]
 
-  /// The position of the last decision that counts; 0 if there is none.
   var last: UInt64 { skipped.values.max() ?? 0 }
 
   mutating func find(_ found: [UInt64: UInt64]) {
@@ -18,7 +15,6 @@ struct Decisions {
     skipped = LogEntry.skipped(by: self.found)
   }
 
-  /// Treats the decision as taken back at the end of the log.
   mutating func disregard(_ decision: UInt64) {
     var end = UInt64.max
     while found[end] != nil { end -= 1 }
@@ -32,20 +28,20 @@ struct Decisions {
   }
 }
 
-/// The entries that one replica has applied, and the comparison of its order and states with those of other writers.
+/// The entries that one replica has applied, and the comparison of its order and states with other writers'. A pure
+/// state machine.
 ///
 /// Invariant: between two entries, the fold, the hash and the tree's state have the same position. Snapshots are made
-/// only then, and only of a state that obeys all known decisions. Changed on the tree's executor, except by decisions
-/// found ahead and notes on snapshots. A pure state machine.
+/// only then, of a state that obeys all known decisions. Changed on the tree's executor, except by decisions found
+/// ahead and notes on snapshots.
 struct Reading {
   private(set) var fold: Fold
   private(set) var decisions = Decisions()
   private(set) var goal: UInt64
-  /// How far the log has been searched for decisions: to the goal before any entry is applied.
+  /// How far the log was searched for decisions: to the goal before any entry is applied.
   private(set) var searched: UInt64
   var snapshots: SnapshotSchedule
   private let start: UInt64
-  /// Nil if states are not compared.
   private let fingerprintVersion: UInt32?
   private var sampling: FingerprintSampling
   /// Whether no entry yet carries the hash of the state after the last applied actions.
@@ -69,21 +65,20 @@ struct Reading {
   var replayed: UInt64 { position - start }
   var recovering: LogStatistics.Phase? { position < goal ? .recovering(replayed, of: goal - start) : nil }
 
-  /// Whether the log is sealed for rules that the program does not know, and the store has all entries that it may
-  /// apply. The recovery still reads to its end, because decisions after the seal count.
+  /// Whether the log is sealed for unknown rules, and the store has all entries that it may apply. The recovery still
+  /// reads to its end, because decisions after the seal count.
   func isOver(at position: UInt64, knowing newestRules: UInt32) -> Bool {
     max(fold.sealedRules, fold.rules) > newestRules && position >= goal
   }
 
   // MARK: Decisions
 
-  /// Notes decisions that were found ahead, up to a position.
   mutating func find(_ found: [UInt64: UInt64], through position: UInt64) {
     decisions.find(found)
     searched = max(searched, position)
   }
 
-  /// Notes decisions that were found ahead. Returns whether all known decisions together skip an entry.
+  /// Notes decisions found ahead. Returns whether all known ones together skip an entry.
   ///
   /// - Parameter isOpening: If true, no state before these decisions may be saved, and the recovery extends to them.
   mutating func find(_ found: [UInt64: UInt64], about position: UInt64, isOpening: Bool) -> Bool {
@@ -94,8 +89,8 @@ struct Reading {
 
   mutating func disregard(_ decision: UInt64) { decisions.disregard(decision) }
 
-  /// Notes the decision that is being applied. Returns whether this replica has skipped its entry. If not, no snapshot
-  /// can be saved.
+  /// Notes the decision being applied. Returns whether this replica has skipped its entry; if not, no snapshot can be
+  /// saved.
   mutating func obey(_ decision: UInt64, skipping position: UInt64) -> Bool {
     decisions.find([decision: position])
     return fold.decided.contains(position)
@@ -108,8 +103,8 @@ struct Reading {
 
   // MARK: An entry
 
-  /// Whether an entry is skipped: by decision, or because its rules are older than the last seal's. Then its writer had
-  /// not seen the seal, and has acknowledged it to nobody.
+  /// Whether an entry is skipped: by decision, or because its rules are older than the last seal's. In the second case
+  /// its writer had not seen the seal, and has acknowledged it to nobody.
   mutating func skips(_ outline: Outline) -> Bool {
     if decisions.skipped[outline.position] != nil {
       fold.decide(outline.position)
@@ -119,8 +114,8 @@ struct Reading {
     return header.rules < fold.sealedRules
   }
 
-  /// Why this program cannot apply an entry, if it cannot. It can apply a repeated entry, whose actions have all been
-  /// committed or skipped. If that is unknown, the entry counts as new.
+  /// Why this program cannot apply an entry. It can apply a repeated entry, whose actions have all been committed or
+  /// skipped. If that is unknown, the entry counts as new.
   func interruption(by outline: Outline, isSkipped: Bool) -> Interruption? {
     if let failure = outline.failure, !isSkipped {
       guard case .entry(let header) = outline.kind,
@@ -140,7 +135,6 @@ struct Reading {
     }
   }
 
-  /// Begins an entry that agrees with this replica.
   mutating func begin(_ outline: Outline, _ header: LogEntry.Header) {
     if outline.actionCount > 0 {
       isUnattested = true
@@ -151,7 +145,6 @@ struct Reading {
 
   mutating func beginLastAction(of outline: Outline, isSkipped: Bool) { ending = (outline, isSkipped) }
 
-  /// - Parameter isCommittable: Whether the action was decoded, and its entry is not skipped.
   mutating func take(
     _ number: UInt64, of writer: UInt64, at position: UInt64, isCommittable: Bool
   ) -> Fold.Verdict {
@@ -160,16 +153,13 @@ struct Reading {
     return verdict
   }
 
-  /// Called after an entry's last action. Returns whether the state is to be hashed; nil if the store has ended with
-  /// that action, and so the entry has ended before.
+  /// Returns whether the state is to be hashed; nil if the store ended with the entry's last action, and the entry
+  /// before this call.
   mutating func endActions(of outline: Outline) -> FingerprintSampling.Verdict? {
     ending = nil
     return position < outline.position ? sampling.advance(to: fold.commits) : nil
   }
 
-  /// - Parameters:
-  ///   - verdict: The result of `endActions`.
-  ///   - hash: The state's hash, if it was due.
   mutating func end(
     _ outline: Outline, isSkipped: Bool, _ verdict: FingerprintSampling.Verdict, _ hash: StateHash?
   ) {
@@ -186,32 +176,27 @@ struct Reading {
 
   var isHashed: Bool { fold.mark.fingerprint != 0 }
 
-  /// Whether an entry without actions must carry the hash of the present state, because no other entry does.
+  /// Whether an entry without actions must carry the present state's hash.
   var isToBeAttested: Bool { fingerprintVersion != nil && isUnattested && canSave }
 
-  /// Whether an entry carries a hash by this replica's function.
   func attests(_ header: LogEntry.Header) -> Bool {
     fingerprintVersion != nil && header.fingerprintVersion == fingerprintVersion && header.seen.fingerprint != 0
   }
 
-  /// Notes a hash of the present state that was not due, or had no entry before it.
   mutating func restate(_ hash: StateHash?) {
     fold.restate(hash?.value)
     if let hash { sampling.hashed(size: hash.size) }
   }
 
-  /// A difference between another writer's order or state and this replica's.
   struct Divergence {
-    /// The hashes, if the states differ and not the order.
     let states: LogReport.Fingerprints?
   }
 
-  /// The difference between an entry's writer and this replica, as far as the last marks tell. States are compared if
-  /// one function hashed both. An entry of an older library does not name its function: it is compared if it is newer
-  /// than the recovery.
+  /// The difference from an entry's writer, as far as the last marks tell. States are compared if one function hashed
+  /// both. An older library's entry does not name its function: it is compared if it is newer than the recovery.
   func divergence(from header: LogEntry.Header, at position: UInt64, isSkipped: Bool) -> Divergence? {
     let seen = header.seen
-    // A decision to skip the entry also accepts that its writer had seen another order.
+    // A decision to skip the entry also accepts its writer's other order.
     guard fold.agrees(with: seen, inState: false) else { return isSkipped ? nil : Divergence(states: nil) }
     let isComparable =
       decisions.compares(stateAt: seen.position)
@@ -223,13 +208,12 @@ struct Reading {
 
   // MARK: Snapshots
 
-  /// Whether a store may begin with a snapshot of the present state. The position must be past the decisions that it
-  /// obeys, because earlier states are not compared.
+  /// Whether a store may begin with a snapshot of the present state. It must be past the decisions that it obeys,
+  /// because earlier states are not compared.
   var canSave: Bool { canSave(at: position) }
 
   func canSave(at position: UInt64) -> Bool { position >= max(goal, decisions.last) && obeys(at: position) }
 
-  /// Returns the fold for a snapshot, if one is due.
   mutating func beginSnapshot(afterBytes limit: Int) -> Fold? {
     guard snapshots.isDue(afterBytes: limit), canSave else { return nil }
     snapshots.begin()

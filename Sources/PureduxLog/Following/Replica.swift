@@ -1,12 +1,10 @@
 import Puredux
 import Synchronization
 
-/// The figures and the life of one replica, readable from any thread.
 struct Standing {
   var writing: Writing
   var life: Life
   var snapshotFailures = SnapshotFailures()
-  /// Whether a failed encoding for the fingerprint has been reported.
   var isFingerprintFailureTold = false
 
   var trouble: LogTrouble? { writing.trouble ?? life.deliveryTrouble }
@@ -24,25 +22,21 @@ struct Standing {
 
 /// A tree, its log, and the state between them: pure state machines, each with its own lock.
 ///
-/// The parts of `Following` share a replica. `LogWriter`, `LogReader`, `Applying`, `Snapshots`, `Summaries` and
-/// `Phases` ask these values for decisions, and carry them out after the lock is released. No lock is taken under
-/// another one.
+/// The parts of `Following` ask these values for decisions, and carry them out after the lock is released. No lock is
+/// taken under another one.
 final class Replica<State: Sendable, Action: Sendable>: Sendable {
   let log: any OrderedLog
   let probe: Probe?
   let codings: LogCodings<State, Action>
   let options: LogOptions
   let clock: ElapsedClock
-  /// Nil if states are not compared.
   let fingerprint: StateFingerprint<State>?
-  /// The tree, until the root store has ended.
   let core = LockedValue<StoreCore<State, Action>?>(nil)
   let sequencer = Sequencer<Action>()
   let standing: LockedValue<Standing>
   let reading: LockedValue<Reading>
-  /// Nil once the store has recovered.
   let recovery: LockedValue<RecoveryMark?>
-  /// Read by `dispatch`: 0 if actions are accepted, 1 at the bound of pending bytes, 2 if the store has stopped.
+  /// Read by `dispatch`: 0 accepts, 1 is overloaded, 2 has stopped.
   let admission = Atomic<UInt8>(0)
 
   init(
@@ -71,7 +65,6 @@ final class Replica<State: Sendable, Action: Sendable>: Sendable {
   var stop: LogStop? { standing.withLock { $0.life.stop } }
   var trouble: LogTrouble? { standing.withLock { $0.trouble } }
 
-  /// Whether the log is sealed for rules that the program does not know, and it may apply no entry after a position.
   func isOver(at position: UInt64) -> Bool {
     reading.withLock { $0.isOver(at: position, knowing: options.newestKnownRules) }
   }

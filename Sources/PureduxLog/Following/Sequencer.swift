@@ -4,11 +4,10 @@ import Puredux
 private struct SubmittedAction {
   let origin: Origin
   var request: (any SubmittingRequest)?
-  /// Whether middleware passed on a further action in the same turn.
   var hasMore = false
 }
 
-/// Called when every action up to one has been committed, given up or withdrawn.
+/// Called when every action up to `last` has been committed, given up or withdrawn.
 private struct CommitFollower {
   let last: UInt64
   let next: @Sendable (isolated any TreeIsolation) -> Void
@@ -20,25 +19,20 @@ private struct CommitFollower {
 /// it belongs to one tree. Each access ends before any user code is called. An action that is released by an assignment
 /// cannot cause another access to the same variable.
 final class Sequencer<Action: Sendable>: @unchecked Sendable {
-  /// The submitted actions, by their ids in the outbox.
   private var pending = WithdrawableQueue<SubmittedAction>()
   private var followers = WithdrawableQueue<CommitFollower>()
   private var lastFollower: UInt64 = 0
   /// The last action whose request was refused because of the limit for `send`.
   private var lastRefused: UInt64 = 0
   private(set) var hasEnded = false
-  /// The request that is submitting its action.
   private var request: (any SubmittingRequest)?
-  /// The ids submitted in the present turn.
   private var submittedIDs: [UInt64] = []
   private var failure: StoreError?
-  /// Whether one of the actions that middleware passed on in one turn has been committed.
+  /// Whether one of the actions that middleware passed on in one turn was committed.
   private var isCommittedInPart = false
-  /// Whether one of them is in the log, but was not committed: a decision can restore it.
+  /// Whether one of them is in the log, but uncommitted: a decision can restore it.
   private var isUnknownInPart = false
-  /// Whether the action being committed was in the log when the store was opened.
   var isReplaying = false
-  /// The action to commit next, as the log delivered it.
   private var committing: Action?
 
   var isCommitting: Bool { committing != nil }
@@ -47,7 +41,6 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
 
   // MARK: Submitting
 
-  /// Submits an action as its middleware passes it on, or commits the action whose turn it is.
   func process(
     _ action: inout Action, _ passage: Passage<Action>, withdraw: @escaping @Sendable (UInt64) -> Bool
   ) -> StoreError? {
@@ -65,7 +58,6 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     return .outcomeUnknown
   }
 
-  /// Notes whether the outbox has taken an action that middleware passed on.
   func submitted(_ outcome: Result<UInt64, StoreError>, _ passage: Passage<Action>) {
     switch outcome {
     case .failure(let error): failure = error
@@ -85,8 +77,6 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
 
   // MARK: Waiting for commits
 
-  /// Calls a closure when all submitted actions are committed. Returns the closure's number; nil, without calling it,
-  /// if they are committed already.
   func follow(_ next: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> UInt64? {
     guard let last = pending.lastID else { return nil }
     lastFollower += 1
@@ -115,7 +105,6 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     return rejection != nil && isUnknownInPart ? .outcomeUnknown : rejection
   }
 
-  /// Commits the first submitted action that is neither committed nor withdrawn.
   func commit(_ action: Action, _ id: UInt64, on tree: isolated any TreeIsolation) {
     endWithdrawn(before: id, on: tree)
     guard let first = pending.popFirst() else { return }
@@ -132,12 +121,10 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     callFollowers(on: tree)
   }
 
-  /// Forgets the actions before an id that are still pending: they have been withdrawn.
   private func endWithdrawn(before id: UInt64, on tree: isolated any TreeIsolation) {
     while let next = pending.firstID, next < id { withdrawn(next, on: tree) }
   }
 
-  /// Refuses the requests of all actions up to an id. The actions stay submitted.
   func refuseRequests(_ error: StoreError, through id: UInt64) {
     var refused: [any SubmittingRequest] = []
     pending.update(after: lastRefused) { next, submitted in
@@ -154,12 +141,10 @@ final class Sequencer<Action: Sendable>: @unchecked Sendable {
     _ = giveUpFirst(error, on: tree)
   }
 
-  /// Gives up all submitted actions: their outcome is unknown.
   func giveUpAll(on tree: isolated any TreeIsolation) {
     while giveUpFirst(.outcomeUnknown, on: tree) {}
   }
 
-  /// Gives up the first submitted action; false if there is none.
   private func giveUpFirst(_ error: StoreError, on tree: isolated any TreeIsolation) -> Bool {
     guard let first = pending.popFirst() else { return false }
     // If middleware passed on several actions, earlier ones may have been committed.

@@ -1,4 +1,3 @@
-/// The content of a snapshot: a state and its fold.
 struct SnapshotContent<State: Sendable>: Sendable {
   var state: State
   var fold: Fold
@@ -7,11 +6,9 @@ struct SnapshotContent<State: Sendable>: Sendable {
     EncodedSnapshot(schema: coding.schema, fold: fold, state: try coding.encode(state)[...]).bytes
   }
 
-  /// Why a store cannot begin with an existing snapshot.
   enum Failure: Error {
     case newer
     case undecodable(any Error)
-    /// The bytes are no snapshot of this library.
     case unreadable
   }
 
@@ -35,7 +32,6 @@ struct SnapshotContent<State: Sendable>: Sendable {
   }
 }
 
-/// A snapshot whose state is still encoded.
 struct EncodedSnapshot: Sendable {
   var schema: UInt32
   var fold: Fold

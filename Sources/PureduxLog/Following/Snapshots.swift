@@ -1,13 +1,11 @@
 import Puredux
 
-/// Decides when one replica saves a snapshot.
+/// Decides when one replica saves a snapshot, if `Reading` allows it. A pure state machine.
 ///
-/// Invariant: at most one automatic snapshot is being saved at a time, and the last position never goes back. `Reading`
-/// decides whether a state may be saved at all. A pure state machine.
+/// Invariant: at most one automatic snapshot is being saved at a time, and the last position never goes back.
 struct SnapshotSchedule {
   private var bytes = 0
   private var isSaving = false
-  /// The position of the last snapshot that was saved here, or that the store began with.
   private(set) var lastPosition: UInt64
 
   init(lastPosition: UInt64) { self.lastPosition = lastPosition }
@@ -23,17 +21,13 @@ struct SnapshotSchedule {
 
   mutating func end() { isSaving = false }
 
-  /// Notes a saved snapshot. Returns the position of the previous one.
   @discardableResult mutating func saved(at position: UInt64) -> UInt64 {
     defer { lastPosition = max(lastPosition, position) }
     return lastPosition
   }
 }
 
-/// Failures to save snapshots. A snapshot is a cache, and the next one may succeed; but if none does, an operator must
-/// know.
-///
-/// Invariant: every failure is counted. A permanent one is reported once, until a snapshot is saved.
+/// Counts failures, and reports a permanent one once until a snapshot is saved.
 struct SnapshotFailures {
   private(set) var count: UInt64 = 0
   private var isTold = false
@@ -49,7 +43,6 @@ struct SnapshotFailures {
 }
 
 extension LogError {
-  /// Whether the failure is transient, or the log is gone.
   var isPassing: Bool {
     switch self {
     case .unavailable, .full, .removed: true
@@ -58,8 +51,7 @@ extension LogError {
   }
 }
 
-/// Saves the snapshots of a replica, and truncates, seals and erases its log, as `SnapshotSchedule` and `Reading`
-/// decide.
+/// Saves a replica's snapshots, and truncates, seals and erases its log, as `SnapshotSchedule` and `Reading` decide.
 final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
   private let replica: Replica<State, Action>
   private let phases: Phases<State, Action>
@@ -75,7 +67,7 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: By themselves
 
-  /// Saves a snapshot if one is due, and again if another one is due by then.
+  /// Repeated if another one is due by then.
   func saveIfDue(of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation) {
     guard let limit = replica.options.snapshotBytes, let states = replica.codings.states, let store = log.snapshots,
       !replica.sequencer.hasEnded, replica.stop == nil,
@@ -100,9 +92,9 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     }
     replica.standing.withLock { $0.snapshotFailures.end() }
     await summaries.keep()
-    // Truncates through the previous snapshot only, so that a replica that lags a little finds its next entry.
+    // Only through the previous one, so that a slightly lagging replica finds its next entry.
     let before = replica.reading.withLock { $0.snapshots.saved(at: position) }
-    // Decodes the stored snapshot first: a store must be able to begin with it.
+    // A store must be able to begin with the stored snapshot.
     guard replica.options.truncatesBehindSnapshots, before > 0, before < position,
       let newest = try? await store.newest(), newest.position >= before,
       let kept = try? SnapshotContent(newest.bytes, by: states), kept.fold.position == newest.position,
@@ -128,13 +120,11 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     await summaries.keep()
   }
 
-  /// If the existing snapshots were ignored, replaces them by a snapshot of the replayed state.
   func replace() async throws {
     guard replica.options.ignoresSnapshots, replica.stop == nil, let states = replica.codings.states,
       let store = log.snapshots, var content = try await content()
     else { return }
-    // A newer snapshot of entries in the log is replaced only by one at least as new, because the log may be truncated
-    // behind it.
+    // The log may be truncated behind a newer snapshot of its entries: only one as new replaces that.
     while let newest = try await readable(in: store), newest.position > content.fold.position,
       try await newest.position <= log.head()
     {
@@ -146,7 +136,6 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     _ = replica.reading.withLock { $0.snapshots.saved(at: content.fold.position) }
   }
 
-  /// The newest snapshot; nil if it is damaged or another log's.
   private func readable(in store: any SnapshotStore) async throws(LogError) -> LogSnapshot? {
     do throws(LogError) {
       return try await store.newest()
@@ -168,7 +157,7 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
   private func saveNow(in store: any SnapshotStore, by states: LogCoding<State>) async throws -> UInt64 {
     guard let content = try await content() else { throw StoreError.terminated }
     guard content.fold.position > 0 else { throw LogError.refused("There is nothing in the log.") }
-    // Checks the snapshot's position: the store may have advanced since.
+    // The snapshot's position: the store may have advanced since.
     guard replica.reading.withLock({ $0.canSave(at: content.fold.position) }) else {
       throw LogError.unavailable("The store is behind the decisions about entries of the log.")
     }
@@ -191,7 +180,7 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     if let stop = replica.stop { throw StoreError.stopped(stop) }
     let position = try await log.append(.init(rules: rules, time: LogEntry.now, reason: reason))
     await phases.untilApplied(position)
-    // A program that does not know the new rules stops at the seal, after it has saved a snapshot.
+    // A program that does not know the new rules saves a snapshot, and stops at the seal.
     if replica.isOver(at: position) { await phases.untilApplied(.max) }
     if let saved = try? await store.newest(), saved.position >= position,
       (try? SnapshotContent(saved.bytes, by: states)) != nil
@@ -210,7 +199,7 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
       throw LogError.refused("The snapshot at position \(newest.position) cannot be decoded.")
     }
     let position = fold.position
-    // A server of a cluster may lag, and entries not applied here must not be removed here.
+    // A cluster's server may lag, and entries not applied here must not be removed here.
     guard position <= replica.reading.withLock({ $0.position }) else {
       throw LogError.unavailable("The store is behind the snapshot at position \(position).")
     }
@@ -222,20 +211,18 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
   func erase() async throws -> UInt64 {
     let (store, states) = try places()
     let position = try await saveNow(in: store, by: states)
-    // The stored snapshot may be a newer one.
     guard let newest = try await store.newest(), newest.position >= position,
       let kept = try? SnapshotContent(newest.bytes, by: states), kept.fold.position == newest.position
     else { throw LogError.unavailable("The snapshot at position \(position) is not there.") }
-    // Replaces every earlier summary, even if a writer still has one on its way.
+    // Replaces every earlier summary, even if a writer has one in flight.
     if let error = await summaries.keep(always: true) { throw error }
     try await log.expectCarriedOut(by: kept.fold)
-    // A log keeps its last entry: adds one without actions, so that none of the erased entries is the last.
+    // A log keeps its last entry: this one, so that no erased entry is the last.
     let header = replica.standing.withLock { $0.writing.header }
     let outcome = await withCheckedContinuation { continuation in
       log.append(LogEntry.encode(header, actions: [])) { continuation.resume(returning: $0) }
     }
     _ = try outcome.get()
-    // A decision may have been made meanwhile.
     try await log.expectCarriedOut(by: kept.fold)
     try await log.erase(through: position)
     return position
@@ -243,7 +230,6 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: A snapshot
 
-  /// The present state and its fold; nil once the store has ended.
   private func content() async throws(StoreError) -> SnapshotContent<State>? {
     guard let core = replica.core.withLock({ $0 }) else { return nil }
     let found = LockedValue<SnapshotContent<State>?>(nil)

@@ -4,18 +4,16 @@
   import Foundation
 #endif
 
-/// A 64-bit hash of an encoded value. It is the same in every process: it depends neither on the order of a set or a
-/// dictionary, nor on the order in which a value encodes its members.
+/// A 64-bit hash of an encoded value, the same in every process, and independent of the order of sets, dictionaries and
+/// encoded members.
 ///
-/// The hash is a sum over members or elements. Each summand mixes a member's name, or an element's number, with its
-/// value's hash, so nothing is sorted. A member that is nil, false, zero or empty counts as absent.
+/// It sums over members or elements, so nothing is sorted. Each summand mixes a member's name, or an element's number,
+/// with its value's hash. A member that is nil, false, zero or empty counts as absent.
 struct StateHash: Equatable, Sendable {
   /// Never 0, which means no hash.
   var value: UInt64
-  /// The approximate number of encoded values. Eight bytes of a text or of data count as one value.
   var size: Int
 
-  /// - Throws: The error that the value throws while it is encoded.
   init(encoding value: some Encodable) throws {
     let root = HashingEncoder(in: nil, at: nil)
     self.init(value: try root.hash(of: value).value, size: root.size)
@@ -79,17 +77,13 @@ struct StateHash: Equatable, Sendable {
   }
 }
 
-/// The encoder of one value: a class, because several containers may write into it.
 private final class HashingEncoder: Encoder {
-  /// Only for the coding paths of errors.
   private let parent: HashingEncoder?
   private let key: (any CodingKey)?
-  /// The sum of the values, each mixed with its place.
   private var sum: UInt64 = 0
   private var hasWritten = false
   private var kinds: UInt64 = 0
   private var elementCount = 0
-  /// The nested encoders, which may be written to until the end.
   private var nested: [(place: UInt64, encoder: HashingEncoder)] = []
   private var single = StateHash.Part.nothing
   private(set) var size = 0
@@ -208,7 +202,6 @@ private struct KeyedHashing<Key: CodingKey>: KeyedEncodingContainerProtocol {
     encoder.add(try encoder.hash(of: value), for: key)
   }
 
-  /// An optional member with a value is present, even if the value is zero or empty.
   private func add<Value: Encodable & StablyHashed>(_ value: Value?, for key: Key) throws {
     guard let value else { return }
     encoder.add(StateHash.Part(value: try encoder.hash(of: value).value), for: key)
@@ -331,7 +324,7 @@ extension URL: StablyHashed {
   fileprivate func hash(in encoder: HashingEncoder) -> StateHash.Part { StateHash.Part(absoluteString) }
 }
 
-/// A decimal number can be encoded with and without trailing zeros.
+/// Decimals are encoded with or without trailing zeros.
 extension Decimal: StablyHashed {
   fileprivate func hash(in encoder: HashingEncoder) -> StateHash.Part {
     var text = Substring(description)

@@ -1,21 +1,16 @@
 import Puredux
 
-/// Decides when one replica writes its summary, and knows the summary that the log keeps.
+/// Decides when one replica writes its summary, and knows the log's summary. A pure state machine.
 ///
 /// Invariant: there is a writer while entries have been applied since the last summary was made. The known summary's
-/// position never goes back, except to none. A pure state machine.
+/// position never goes back, except to none.
 struct SummarySchedule {
-  /// The task that writes summaries, while one may be due.
   var writer: Task<Void, Never>?
   private var isDue = false
-  /// Whether the log's earlier summary has been read.
   private(set) var hasLooked = false
-  /// The summary that the log keeps; nil if unknown.
   private(set) var kept: (position: UInt64, bytes: [UInt8])?
-  /// Whether a failure has been reported since the last summary was written.
   private var isFailureTold = false
 
-  /// Called after entries have been applied. Returns whether a writer must begin.
   mutating func makeDue() -> Bool {
     isDue = true
     return writer == nil
@@ -23,8 +18,8 @@ struct SummarySchedule {
 
   mutating func begin() { isDue = false }
 
-  /// Called after an attempt. Returns whether the writer ends: no further entries have been applied, and no transient
-  /// failure is to be retried.
+  /// Called after an attempt. Returns whether the writer ends: no entries were applied since, and no transient failure
+  /// is to be retried.
   mutating func end(after error: LogError?) -> Bool {
     if case .unavailable? = error { return false }
     if case .full? = error { return false }
@@ -33,14 +28,13 @@ struct SummarySchedule {
     return true
   }
 
-  /// Notes the log's earlier summary, unless a later one is known.
   mutating func look(at summary: LogSummary?) {
     if !hasLooked { kept = summary.map { ($0.position, $0.bytes) } }
     hasLooked = true
   }
 
-  /// Notes the summary that the log now keeps. The answers for the interval and for a snapshot may overlap: the later
-  /// position counts.
+  /// Notes the log's present summary. The answers for the interval and for a snapshot may overlap: the later position
+  /// counts.
   mutating func note(_ kept: (position: UInt64, bytes: [UInt8])?) {
     if let kept, let known = self.kept, known.position > kept.position { return }
     self.kept = kept
@@ -55,7 +49,6 @@ struct SummarySchedule {
   }
 }
 
-/// Writes the summary of a state, as `SummarySchedule` decides.
 final class Summaries<State: Sendable, Action: Sendable>: Sendable {
   typealias Value = any Encodable & Sendable
 
@@ -68,7 +61,7 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
     self.summary = summary
   }
 
-  /// Schedules the summary after its interval, or at once if the store was just opened.
+  /// Schedules a summary after its interval, or at once if the store was just opened.
   func keepLater(isOpening: Bool = false) {
     guard summary != nil, !isOpening || replica.reading.withLock({ $0.position > 0 }) else { return }
     schedule.withLock { schedule in
@@ -87,8 +80,7 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Writes the summary of the present state. Unless `always`, skips one that the log already keeps. Returns why the
-  /// log did not take it.
+  /// Writes the present state's summary. Unless `always`, skips one that the log already has. Returns the log's error.
   @discardableResult func keep(always: Bool = false) async -> LogError? {
     guard summary != nil, let core = replica.core.withLock({ $0 }) else { return nil }
     guard let summaries = replica.log.summaries else {
@@ -96,7 +88,6 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
       return nil
     }
     if !schedule.withLock({ $0.hasLooked }), !always {
-      // An unreadable summary is overwritten.
       let kept = try? await summaries.kept()
       schedule.withLock { $0.look(at: kept) }
     }
@@ -109,7 +100,7 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
     let kept = schedule.withLock { $0.kept }
     if !always, let kept, kept.bytes == bytes, kept.position <= position {
       if kept.position == position { return nil }
-      // Another replica may have written another summary in between.
+      // Another replica may have written another one in between.
       let now = try? await summaries.kept()
       if let now, now.bytes == bytes, now.position <= position {
         schedule.withLock { $0.note((now.position, bytes)) }
@@ -127,7 +118,7 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Begins to write the last state's summary, at the store's end. Only a caller that closes the log waits for it.
+  /// Writes the last state's summary. Only a caller that closes the log waits for it.
   func keepLast(on tree: isolated any TreeIsolation) {
     guard summary != nil, let summaries = replica.log.summaries, let core = replica.core.withLock({ $0 })
     else { return }
@@ -141,10 +132,8 @@ final class Summaries<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Takes the writer, for cancellation at the store's end.
   func end() -> Task<Void, Never>? { schedule.withLock { $0.writer.take() } }
 
-  /// The state's position and its summary; nil if the state does not count.
   private func make(
     of core: StoreCore<State, Action>, on tree: isolated any TreeIsolation
   ) -> (UInt64, Value)? {

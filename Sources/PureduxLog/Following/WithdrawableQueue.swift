@@ -1,7 +1,7 @@
 /// A queue of elements with ascending ids, any of which can be removed by its id.
 ///
-/// Appending and removing take amortized constant time, besides the binary search for an id. A removed element is
-/// released at once; its empty slot is dropped later.
+/// Cost: amortized constant, besides the binary search for an id. A removed element is released at once, its empty slot
+/// later.
 struct WithdrawableQueue<Element> {
   fileprivate struct Slot {
     let id: UInt64
@@ -10,9 +10,7 @@ struct WithdrawableQueue<Element> {
 
   private static var toleratedCount: Int { 32 }
 
-  /// The last slot has an element.
   private var slots: [Slot] = []
-  /// The index of the first slot with an element.
   private var head = 0
   private(set) var count = 0
 
@@ -24,7 +22,6 @@ struct WithdrawableQueue<Element> {
 
   var slotCount: Int { slots.count }
 
-  /// - Parameter id: Greater than all ids appended before.
   mutating func append(_ element: Element, id: UInt64) {
     slots.append(Slot(id: id, element: element))
     count += 1
@@ -52,7 +49,7 @@ struct WithdrawableQueue<Element> {
   private mutating func dropEmptySlots() {
     let emptyCount = slots.count - count
     guard emptyCount > Self.toleratedCount, emptyCount > count else { return }
-    // A new array: the capacity of a flood must not outlive the flood.
+    // A new array: a flood's capacity must not outlive it.
     var kept: [Slot] = []
     kept.reserveCapacity(2 * count)
     for place in head..<slots.count where slots[place].element != nil { kept.append(slots[place]) }
@@ -65,7 +62,6 @@ struct WithdrawableQueue<Element> {
     return change(&slots[place].element!)
   }
 
-  /// Passes the elements with ids greater than a bound to a closure, in order, until it returns false.
   mutating func update(after id: UInt64, _ change: (UInt64, inout Element) -> Bool) {
     var place = firstPlace(after: id)
     while place < slots.count {

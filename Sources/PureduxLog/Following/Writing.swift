@@ -1,23 +1,22 @@
 import Puredux
 import Synchronization
 
-/// The entries that one replica writes: its uncommitted actions, and the header of its next entry.
+/// The entries that one replica writes: its uncommitted actions, and the header of its next entry. A pure state
+/// machine.
 ///
-/// Invariant: one step decides an entry's actions, their numbers, its rules and its mark, and no further entry begins
-/// until that one has been handed out. So the log gets the actions in the order of their numbers, and the marks of one
-/// replica never go back. At most one entry carries a given hash. A pure state machine.
+/// Invariant: one step decides an entry's actions, numbers, rules and mark, and no further entry begins until that one
+/// has been handed out. So the log gets the actions in the order of their numbers, and a replica's marks never go back.
+/// At most one entry carries a given hash.
 struct Writing {
   struct Append {
     let entry: Outbox.Entry
     let header: LogEntry.Header
-    /// The header of an entry without actions that goes first, to carry the last hashed state.
     let sample: LogEntry.Header?
   }
 
-  /// The result of the applied entries.
   struct Applied: Equatable {
     var mark: LogEntry.Mark
-    /// The rules of the next entries: the program's, or those of a seal if they are newer and known.
+    /// The next entries' rules: the program's, or those of a seal if they are newer and known.
     var rules: UInt32
     var skipped: UInt64
     var epoch: UInt64
@@ -30,22 +29,19 @@ struct Writing {
     }
   }
 
-  /// The age in entries beyond which a hash is not carried, because other replicas forget theirs.
+  /// A hash older than this many entries is not carried, because other replicas forget theirs.
   static let hashedAgeLimit = Fold.markLimit / 4
 
   private var outbox: Outbox
   private(set) var writer: UInt64
   private(set) var applied: Applied
-  /// The last hashed state that no entry of this replica has carried, and the number of entries applied since.
   private var hashed: (mark: LogEntry.Mark, age: Int)?
-  /// The last position known to exist.
   private(set) var head: UInt64
-  /// The number of actions that could not be given to the log.
   private(set) var rejected: UInt64 = 0
   private var isHandingOut = false
   private let schema: UInt32
   private let fingerprintVersion: UInt32?
-  /// The task that resends failed and missing entries while actions wait.
+  /// Resends failed and missing entries while actions wait.
   var watcher: Task<Void, Never>?
 
   init(
@@ -64,7 +60,6 @@ struct Writing {
   var count: Int { outbox.count }
   var bytes: Int { outbox.bytes }
   var trouble: LogTrouble? { outbox.trouble?.trouble }
-  /// The number of positions by which the log is known to be ahead.
   var behind: UInt64 { head - min(head, applied.mark.position) }
 
   var header: LogEntry.Header { header(first: outbox.firstPending, rules: applied.rules) }
@@ -77,7 +72,6 @@ struct Writing {
 
   // MARK: To the log
 
-  /// Takes an action, and returns its id, unless it is larger than an entry.
   mutating func submit(_ action: [UInt8], at time: Duration) -> Result<UInt64, StoreError> {
     if action.count + 4 > outbox.limits.bytes {
       return .failure(reject("The action is larger than an entry of the log may be."))
@@ -96,8 +90,8 @@ struct Writing {
     guard !isHandingOut, let entry = outbox.next(at: time) else { return nil }
     isHandingOut = true
     let header = header(first: entry.first, rules: entry.rules)
-    // An entry with actions always carries the mark of the last applied entry, so that other replicas notice if the log
-    // loses that entry. Only the last mark of entries applied together is seen, so the hash gets its own entry.
+    // An entry with actions carries the last applied mark, so that other replicas notice if the log loses that entry.
+    // Only the last mark of entries applied together is seen, so the hash gets its own entry.
     var sample: LogEntry.Header?
     if let mark = hashed.take()?.mark, applied.mark.fingerprint == 0 {
       sample = header
@@ -109,8 +103,6 @@ struct Writing {
 
   mutating func handedOut() { isHandingOut = false }
 
-  /// Notes the log's answer. Returns whether the trouble has changed, and whether the log has refused the first action
-  /// alone.
   mutating func appended(
     _ id: Int, _ outcome: Result<UInt64, LogError>, at time: Duration
   ) -> (isTroubleNew: Bool, isFirstRefused: Bool) {
@@ -124,8 +116,7 @@ struct Writing {
     return (before != trouble, outbox.isFirstRefused)
   }
 
-  /// Drops the first action if the log cannot take it, and returns its id. The remaining actions are written under
-  /// another number.
+  /// If the log cannot take the first action, drops it, and returns its id. The rest gets another writer's number.
   mutating func dropRefused(at time: Duration) -> UInt64? {
     guard let dropped = outbox.dropRefused(at: time) else { return nil }
     writer = .random(in: 1 ... .max)
@@ -142,7 +133,7 @@ struct Writing {
   mutating func found(head position: UInt64) { head = max(head, position) }
 
   /// Whether an entry is another writer's, or one that this replica wrote. Any other entry under this number is a
-  /// clone's. If the log has been given none of the waiting actions, the replica then takes another number.
+  /// clone's: if the log has been given none of the waiting actions, the replica takes another number.
   mutating func isNoClones(_ header: LogEntry.Header, _ actions: [ArraySlice<UInt8>]) -> Bool {
     if header.writer != writer || outbox.hasGiven(actions, from: header.first) { return true }
     guard outbox.isUntouched else { return false }
@@ -150,18 +141,18 @@ struct Writing {
     return true
   }
 
-  /// Notes a delivered action. Returns its id if it is the first one that waits here, and is committed.
+  /// Returns the id of a delivered action that is the first one waiting here, and is committed.
   mutating func delivered(
     _ number: UInt64, of writer: UInt64, _ verdict: Fold.Verdict, at time: Duration
   ) -> UInt64? {
     guard writer == self.writer else { return nil }
     switch verdict {
-    // An action that was committed here before and then forgotten is none of the waiting ones.
+    // An action committed here before, and then forgotten, is none of the waiting ones.
     case .commit where outbox.isEmpty || number != outbox.firstPending: break
     case .commit: return outbox.applied(at: time)
     case .early: outbox.foundGap()
     case .unknown where outbox.firstPending == 1: outbox.foundGap()
-    // This writer was forgotten, because so many others have written since.
+    // This writer was forgotten after many other writers.
     case .unknown: renumber()
     case .repeated: break
     }
@@ -173,7 +164,6 @@ struct Writing {
     outbox.renumber()
   }
 
-  /// - Parameter isHashed: Whether the state was hashed after this entry.
   mutating func advance(to applied: Applied, isHashed: Bool) {
     self.applied = applied
     if isHashed {
@@ -184,7 +174,6 @@ struct Writing {
     head = max(head, applied.mark.position)
   }
 
-  /// Notes a hash that was computed after the entry was applied.
   mutating func restate(_ mark: LogEntry.Mark) { applied.mark = mark }
 }
 
@@ -198,7 +187,6 @@ final class LogWriter<State: Sendable, Action: Sendable>: Sendable {
     self.phases = phases
   }
 
-  /// Called on the tree's executor. Returns the action's id.
   func submit(_ action: Action) -> Result<UInt64, StoreError> {
     guard let bytes = try? replica.codings.actions.encode(action) else {
       return .failure(replica.standing.withLock { $0.writing.reject("The action cannot be encoded.") })
@@ -209,7 +197,7 @@ final class LogWriter<State: Sendable, Action: Sendable>: Sendable {
       let outcome = standing.writing.submit(bytes, at: now)
       guard case .success = outcome else { return outcome }
       if standing.writing.isFull { replica.admission.store(1, ordering: .relaxed) }
-      // Detached, because the tree's work must not run under a caller's task-local values.
+      // Detached: the tree's work must not run under a caller's task-local values.
       if standing.writing.watcher == nil { standing.writing.watcher = Task.detached { await self.watch() } }
       return outcome
     }
@@ -217,7 +205,7 @@ final class LogWriter<State: Sendable, Action: Sendable>: Sendable {
     return outcome
   }
 
-  /// Withdraws an action; false if the log has been given it. May be called from anywhere.
+  /// False if the log has been given the action. Callable from anywhere.
   func withdraw(_ id: UInt64) -> Bool {
     let isWithdrawn = replica.standing.withLock { standing in
       guard standing.life.stop == nil, standing.writing.withdraw(id) else { return false }
@@ -231,7 +219,7 @@ final class LogWriter<State: Sendable, Action: Sendable>: Sendable {
 
   func pump() {
     while true {
-      // The clock is user code, which is not called under the lock.
+      // User code, not called under the lock.
       let now = replica.clock.now
       let next = replica.standing.withLock { standing in
         // A stopped replica writes nothing: its state may be wrong.
@@ -250,7 +238,6 @@ final class LogWriter<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Appends an entry without actions. A failure is harmless.
   func append(_ header: LogEntry.Header) { replica.log.append(LogEntry.encode(header, actions: [])) { _ in } }
 
   private func appended(_ id: Int, _ outcome: Result<UInt64, LogError>) {
@@ -292,7 +279,7 @@ final class LogWriter<State: Sendable, Action: Sendable>: Sendable {
       if isOver { return }
       if let limit = options.sendLimit {
         replica.core.withLock { $0 }?.perform { [replica] tree in
-          // In the tree's turn: an action committed before it is no longer overdue.
+          // In the tree's turn: an action committed before it is not overdue.
           let overdue = replica.standing.withLock { $0.writing.overdue(before: now - limit) }
           if let overdue { replica.sequencer.refuseRequests(.outcomeUnknown, through: overdue) }
         }

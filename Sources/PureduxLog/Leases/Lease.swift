@@ -1,7 +1,7 @@
 public import Puredux
 
-/// A lease on work that only one replica is to do. It is a part of the state, so that the order of the log decides who
-/// holds it (fencing).
+/// A lease on work that only one replica is to do. It is part of the state: the order of the log decides who holds it
+/// (fencing).
 ///
 ///     struct Shop: Codable, Sendable {
 ///       var lease = Lease()
@@ -16,24 +16,24 @@ public import Puredux
 ///     let holding = Leaseholder(lease: { (shop: Shop) in shop.lease }, action: ShopAction.lease)
 ///     let subscription = holding.hold(store, effects: [.forEach(\.pending) { job in .run { … } }])
 ///
-/// The holder renews the lease by actions. Rejected and lost claims and renewals are repeated. When a store, or one
-/// above it, is shut down or released, its last action gives up the lease, and another replica takes over at once. If
-/// no renewal comes for a time, by its own clock, each other replica claims the lease; the first claim in the log takes
-/// it. Clocks are not compared, and the reducer reads none.
+/// The holder renews the lease by actions. Rejected and lost claims and renewals are repeated. A store that ends, by
+/// shutdown or release of itself or an ancestor, gives up the lease with its last action, and another replica takes
+/// over at once. Without a renewal for a time, by its own clock, each other replica claims the lease, and the first
+/// claim in the log takes it. Clocks are not compared, and the reducer reads none.
 ///
-/// A holder that does not yet know of its loss may still work. Its reports come later in the log than the claim that
-/// took the lease, so that a reducer can tell them by `term`. Its external effects must be idempotent, by a key.
+/// A holder that has not yet learned of its loss may still work. Its reports follow the claim in the log: a reducer
+/// recognizes them by `term`. Its external effects must be idempotent, by a key.
 public struct Lease: Codable, Sendable, Hashable {
-  /// The replica that holds it; nil at first.
+  /// The replica that holds it; nil if there is none.
   public private(set) var holder: UInt64?
-  /// The replica that gave it up, while nobody holds it.
+  /// The replica that gave it up, until it is taken again.
   public private(set) var releasedBy: UInt64?
   /// How often it was taken.
   public private(set) var term: UInt64 = 0
   /// How often it was renewed in this term.
   public private(set) var renewals: UInt64 = 0
 
-  /// A lease that nobody holds.
+  /// A lease without a holder.
   public init() {}
 
   /// A replica's request to take, renew or give up the lease.
@@ -42,13 +42,12 @@ public struct Lease: Codable, Sendable, Hashable {
     public let replica: UInt64
     /// The term that it begins, renews or ends.
     public let term: UInt64
-    /// The lease's renewals when the claim was made. If it was renewed since, its holder is alive, and the claim is
-    /// void.
+    /// The lease's renewals when the claim was made. A renewal since then voids the claim: the holder is alive.
     public let renewals: UInt64
     /// Whether it gives the lease up.
     public let isRelease: Bool
 
-    /// For tests of a reducer: a `Leaseholder` makes its own.
+    /// For tests of a reducer; a `Leaseholder` makes its own.
     public init(replica: UInt64, term: UInt64, renewals: UInt64, isRelease: Bool = false) {
       self.replica = replica
       self.term = term
@@ -57,8 +56,8 @@ public struct Lease: Codable, Sendable, Hashable {
     }
   }
 
-  /// Takes, renews or gives up the lease, if the claim still applies. Of several claims for one term the first takes
-  /// it, and none does if the holder has renewed the lease since. For the reducer.
+  /// For the reducer: takes, renews or gives up the lease, if the claim still applies. The first of several claims for
+  /// one term takes it; none does if the holder has renewed the lease since.
   public mutating func apply(_ claim: Claim) {
     if claim.term == term, claim.replica == holder {
       if claim.isRelease {
@@ -76,7 +75,7 @@ public struct Lease: Codable, Sendable, Hashable {
   }
 }
 
-/// Holds a lease for one replica, and runs effects of the state while the replica has it.
+/// Holds a lease for one replica, and runs effects of the state meanwhile.
 public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
   /// The random number of this replica.
   public let replica: UInt64
@@ -87,10 +86,9 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
   /// - Parameters:
   ///   - lease: The lease in the state.
   ///   - action: Makes the action that passes a claim to the reducer.
-  ///   - duration: The time without a renewal, by the store's clock, after which other replicas claim the lease; they
-  ///     wait up to a quarter longer. The holder renews it three times in that time. It should exceed the log's outages
-  ///     and the replicas' lag. Less than a tenth of a second counts as that, and more than a hundred years as a
-  ///     hundred years.
+  ///   - duration: The time without a renewal, by the store's clock, after which other replicas claim the lease, with
+  ///     up to a quarter more at random. The holder renews it three times in that time. It should exceed the log's
+  ///     outages and the replicas' lag. Bounded to between 0.1 seconds and 100 years.
   public init(
     lease: @escaping @Sendable (State) -> Lease, action: @escaping @Sendable (Lease.Claim) -> Action,
     duration: Duration = .seconds(10)
@@ -104,14 +102,13 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
   /// Whether this replica holds the lease in a state.
   public func holds(_ state: State) -> Bool { lease(state).holder == replica }
 
-  /// The effects that claim and renew the lease, and the given ones, which run while this replica holds it. For a store
-  /// that is made with them; `hold` subscribes them to one that exists.
+  /// The effects that claim and renew the lease, and the given ones, which run while this replica holds it. Pass them
+  /// to a new store; `hold` subscribes them to an existing one.
   ///
   ///     interceptors: .effects(ofState: holding.effects([.forEach({ $0.pending }) { job in .run { … } }]))
   ///
-  /// When the store, or one above it, is shut down or released, the last action that it submits to its log gives up the
-  /// lease. A lifted interceptor or effect does so for each part. `shutdown(interceptors: .finish(within:))` waits for
-  /// the work first, and not for renewals.
+  /// A store that ends gives up the lease with its last action in the log; a lifted interceptor or effect does so for
+  /// each part. `shutdown(interceptors: .finish(within:))` waits for the work first, and not for renewals.
   public func effects(_ effects: [StateEffect<State, Action>]) -> [StateEffect<State, Action>] {
     let claiming = StateEffect<State, Action>.onChange(of: { [lease] in lease($0) }) {
       lease in
@@ -120,8 +117,7 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
         if isHeld {
           try await dispatch.pause(for: duration / 3)
         } else if lease.holder != nil || lease.releasedBy == replica {
-          // At a random time, so that replicas do not claim at once. The one that gave the lease up lets the others go
-          // first.
+          // At a random time, so that replicas do not claim at once. The former holder lets the others go first.
           try await dispatch.pause(for: duration * Double.random(in: 1...1.25))
         }
         let claim = Lease.Claim(
@@ -134,8 +130,7 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
       + effects.map { effect in effect.lifted(state: { holds($0) ? $0 : nil }, into: { $0 }) }
   }
 
-  /// Gives up the lease in the term that this replica holds, or that its claim on the way is about to begin. Void
-  /// otherwise.
+  /// Gives up the lease in the term that this replica holds, or that its pending claim begins. Void otherwise.
   private func farewell(in state: State) -> Action {
     let lease = lease(state)
     return action(
@@ -144,8 +139,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
         isRelease: true))
   }
 
-  /// Returns when the claim is committed or refused, so that only one waits while the log is away. False if the store
-  /// takes no more actions.
+  /// Returns when the claim is committed or refused: only one waits while the log is away. False if the store takes no
+  /// more actions.
   private func isAnswered(_ claim: Lease.Claim, _ dispatch: Dispatch<Action>) async throws(StoreError) -> Bool {
     do throws(StoreError) {
       try await dispatch.send(action(claim))
@@ -166,8 +161,8 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
     self.effects(effects).map { store.subscribe(effect: $0) }
   }
 
-  /// The action that gives up the lease, if this replica holds it, so that another replica takes over while the store
-  /// continues. A store that ends gives up its lease by itself.
+  /// The action that gives up the lease while the store continues; nil if this replica does not hold it. A store that
+  /// ends gives up its lease by itself.
   public func release(in state: State) -> Action? {
     let lease = lease(state)
     guard lease.holder == replica else { return nil }

@@ -1,9 +1,6 @@
 import Puredux
 
-/// Tasks that wait for arrivals.
-///
-/// A waiting task reads `count` first, then looks for something, and if there is nothing waits after that count. So it
-/// misses no arrival in between.
+/// A waiting task reads `count`, checks its condition, and waits after that count, so it misses no arrival in between.
 package final class Arrivals: Sendable {
   private struct Waiting: Sendable {
     var count = 0

@@ -1,7 +1,6 @@
 import Dispatch
 import Puredux
 
-/// Processes items on a serial queue, in order. Items that are added meanwhile form the next batch.
 package final class BatchQueue<Item: Sendable>: Sendable {
   private struct Waiting: Sendable {
     var items: [Item] = []
@@ -25,7 +24,7 @@ package final class BatchQueue<Item: Sendable>: Sendable {
     if schedules { schedule(perform) }
   }
 
-  /// One batch for each turn of the queue: other users of the queue do not wait for the end of a flood.
+  /// One batch per turn, so that a flood does not starve other users of the queue.
   private func schedule(_ perform: @escaping @Sendable ([Item]) -> Void) {
     queue.async { [self] in
       performAll(perform)
@@ -37,7 +36,7 @@ package final class BatchQueue<Item: Sendable>: Sendable {
     }
   }
 
-  /// Processes the waiting items ahead of their turn. Call it only on the queue.
+  /// Processes the waiting items ahead of their turn. Only on the queue.
   package func performAll(_ perform: ([Item]) -> Void) {
     let items = waiting.withLock { waiting in
       defer { waiting.items = [] }

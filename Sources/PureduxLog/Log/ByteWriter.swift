@@ -12,7 +12,6 @@ struct ByteWriter {
     }
   }
 
-  /// With its length in front.
   mutating func put(_ string: [UInt8]) {
     put(UInt32(string.count))
     bytes += string

@@ -1,10 +1,9 @@
-/// A log whose positions have no gaps, and which takes several entries at once.
+/// A log whose positions have no gaps, and which can append several entries at once.
 package protocol DenseLog: OrderedLog {
-  /// Appends all entries after its head, or none if it throws. After `.unavailable` either may be the case, as for one
-  /// entry.
+  /// Appends all entries after `head`, the expected head, or none if it throws. After `.unavailable`, either is
+  /// possible.
   ///
-  /// - Parameter head: The expected head.
-  /// - Throws: Also `.refused` if the head is elsewhere, as another writer has appended.
+  /// - Throws: Also `.refused` if the head differs, because another writer has appended.
   func append(_ entries: [[UInt8]], behind head: UInt64) async throws(LogError)
 }
 

@@ -6,12 +6,11 @@ public struct LogCheck: Sendable, Hashable {
   public var head: UInt64 = 0
   /// The number of entries.
   public var entries: UInt64 = 0
-  /// The number of their actions.
+  /// The number of actions.
   public var actions: UInt64 = 0
   /// The position of the newest snapshot; nil if there is none.
   public var snapshot: UInt64?
-  /// The entries and snapshots at which a store would stop, or with which it must not begin, in the order of their
-  /// positions.
+  /// Entries and snapshots that would stop a store, or that it must not begin with, in the order of positions.
   public var problems: [Problem] = []
 
   /// The check of an empty log.
@@ -19,21 +18,20 @@ public struct LogCheck: Sendable, Hashable {
 
   /// A fault at a position.
   public enum Problem: Sendable, Hashable, CustomStringConvertible {
-    /// The entry, or the snapshot, was written by a newer version of this library.
+    /// A newer version of this library wrote the entry or snapshot.
     case newer(position: UInt64)
-    /// The entry was not written by this library, and is not skipped by a decision.
+    /// This library did not write the entry, and no decision skips it.
     case unreadable(position: UInt64)
-    /// The writer of the entry had applied, up to the position `seen`, other entries than the log has.
+    /// The entry's writer had applied, up to the position `seen`, other entries than the log has.
     case diverged(position: UInt64, seen: UInt64)
-    /// The snapshot was not written by this library.
+    /// This library did not write the snapshot.
     case unreadableSnapshot(position: UInt64)
     /// The snapshot belongs to other entries than the log has.
     case foreignSnapshot(position: UInt64)
     /// The log is truncated, and no snapshot has all entries before its first one.
     case noSnapshot(first: UInt64)
-    /// The entry decides that another entry is skipped, but the snapshot has that entry, or the log lacks it. A store
-    /// stops at the decision. If the log is truncated, the first store that reaches the decision takes it back, and
-    /// continues.
+    /// The decision skips an entry that the snapshot has, or that the log lacks. A store stops there. If the log is
+    /// truncated, the first store takes the decision back, and continues.
     case notSkipped(position: UInt64, entry: UInt64, isTruncated: Bool)
 
     /// The position of the fault.
@@ -71,15 +69,13 @@ public struct LogCheck: Sendable, Hashable {
 }
 
 extension OrderedLog {
-  /// Checks whether a store could be opened on the log, as far as that is known without the program:
+  /// Checks, without the program, whether a store could be opened on the log. All entries must be readable, continue
+  /// the order that their writers have seen, and lead to the snapshot's order. The snapshot must have no entry that is
+  /// to be skipped.
   ///
-  /// - All entries can be read, and follow one another as their writers have seen them.
-  /// - They lead to the order of the snapshot.
-  /// - The snapshot is without the entries that are to be skipped.
+  /// `verifyReplay` checks the meaning of actions and states. Changes nothing. Cost: one reading of the log.
   ///
-  /// `verifyReplay` checks the meaning of actions and states. Changes nothing. Costs a reading of the log.
-  ///
-  /// - Throws: The log's errors: `LogError.damaged` if an entry is not as it was written.
+  /// - Throws: The log's errors; `LogError.damaged` if an entry is not as it was written.
   public func verifyEntries() async throws(LogError) -> LogCheck {
     do {
       return try await checked()
@@ -118,7 +114,7 @@ extension OrderedLog {
       return check
     }
     if isTruncated, let kept, let first = try await firstLeft(behind: kept.position, through: check.head) {
-      // A store may have saved a snapshot, and truncated the log, meanwhile.
+      // A store may have saved a snapshot and truncated the log meanwhile.
       guard try await snapshots?.newest()?.position == check.snapshot else { return try await checked() }
       check.problems.append(.noSnapshot(first: first))
       return check
@@ -127,7 +123,7 @@ extension OrderedLog {
     var decisions: [UInt64: UInt64] = [:]
     var seals: [(position: UInt64, rules: UInt32)] = [(order.position, order.sealedRules)]
     var diverged: [(problem: LogCheck.Problem, rules: UInt32)] = []
-    // Also reads the entries before the snapshot of a truncated log.
+    // Includes the entries before a truncated log's snapshot.
     let start = check.first > 0 ? min(check.first - 1, isTruncated ? order.position : 0) : 0
     var reader = RecordReader(self, after: start, through: check.head)
     while let record = try await reader.next() {
@@ -155,7 +151,7 @@ extension OrderedLog {
       }
     }
     let skipped = LogEntry.skipped(by: decisions)
-    // An entry after a seal that its writer had not seen is void, whatever entries the writer had applied.
+    // An entry after a seal that its writer had not seen is void anyway.
     seals.removeAll { skipped[$0.position] != nil }
     for (problem, rules) in diverged
     where !seals.contains(where: { $0.position < problem.position && rules < $0.rules }) {
@@ -181,14 +177,12 @@ extension OrderedLog {
     return check
   }
 
-  /// Whether there is an entry at a position before the head.
   private func isThere(_ position: UInt64) async throws -> Bool {
     guard position > 0 else { return false }
     var reader = RecordReader(self, after: position - 1, through: position)
     return try await reader.next() != nil
   }
 
-  /// The first remaining entry, if the entries right after a position were removed.
   private func firstLeft(behind position: UInt64, through head: UInt64) async throws -> UInt64? {
     do {
       var reader = RecordReader(self, after: position, through: head)

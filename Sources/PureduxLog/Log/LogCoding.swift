@@ -4,10 +4,10 @@
   import Foundation
 #endif
 
-/// Encodes actions or states as bytes, and decodes them.
+/// Encodes and decodes actions or states.
 ///
 /// A schema is a number that rises when the meaning of the bytes changes. `decode` upcasts older schemas. A replica
-/// that meets a newer one stops and takes no more actions, but can be read (`LogStop.newerSchema`).
+/// that meets a newer one stops, and can still be read (`LogStop.newerSchema`).
 public struct LogCoding<Value: Sendable>: Sendable {
   /// The schema of encoded values.
   public let schema: UInt32
@@ -21,10 +21,10 @@ public struct LogCoding<Value: Sendable>: Sendable {
   /// - Parameters:
   ///   - schema: The schema of encoded values.
   ///   - newestSchema: The newest schema that can be decoded; by default `schema`. First deploy a version that decodes
-  ///     the next schema, and does not encode it yet.
+  ///     a new schema, then one that encodes it.
   ///   - encode: If it throws, the action is rejected.
-  ///   - decode: A function of its arguments alone, as all replicas must decode the same value. If it throws, the store
-  ///     stops (`LogStop.undecodable`).
+  ///   - decode: A pure function: all replicas must decode the same value. If it throws, the store stops
+  ///     (`LogStop.undecodable`).
   public init(
     schema: UInt32 = 1, newestSchema: UInt32? = nil, encode: @escaping @Sendable (Value) throws -> [UInt8],
     decode: @escaping @Sendable (_ bytes: ArraySlice<UInt8>, _ schema: UInt32) throws -> Value
@@ -37,7 +37,7 @@ public struct LogCoding<Value: Sendable>: Sendable {
 }
 
 extension LogCoding where Value: Codable {
-  /// JSON by `JSONEncoder`: some microseconds for each value. For more speed, bring a coding of your own.
+  /// JSON by `JSONEncoder`. Cost: some microseconds for each value.
   ///
   /// - Parameters:
   ///   - schema: The schema of encoded values, and the newest that can be decoded.
@@ -55,16 +55,16 @@ extension LogCoding where Value: Codable {
   }
 }
 
-/// The codings of a tree: `codings:` of `RootStore(following:)`, if they are not JSON.
+/// A tree's codings (`codings:` of `RootStore(following:)`).
 public struct LogCodings<State: Sendable, Action: Sendable>: Sendable {
   /// The coding of actions.
   public var actions: LogCoding<Action>
-  /// The coding of states in snapshots. With nil there are no snapshots.
+  /// The coding of states in snapshots; nil for no snapshots.
   public var states: LogCoding<State>?
 
   /// - Parameters:
   ///   - actions: The coding of actions.
-  ///   - states: The coding of states in snapshots. With nil there are none, and opening replays the whole log.
+  ///   - states: The coding of states. With nil there are no snapshots, and opening replays the whole log.
   public init(actions: LogCoding<Action>, states: LogCoding<State>?) {
     self.actions = actions
     self.states = states

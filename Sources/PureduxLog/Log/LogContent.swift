@@ -1,17 +1,17 @@
 public import Puredux
 
 extension LogRecord {
-  /// The content of an entry, for people and tools. Actions are bytes, as their `LogCoding` has encoded them.
+  /// The content of an entry, for people and tools. Actions are bytes, encoded by their `LogCoding`.
   public enum Content: Sendable, Hashable {
     /// Actions of a store.
     case actions(Actions)
-    /// A decision that the entry at a position is skipped (`OrderedLog.skip`).
+    /// A decision to skip an entry (`OrderedLog.skip`).
     case skip(position: UInt64, at: WallTime, reason: String)
     /// A seal: newer rules hold from here on (`RootStore.sealLog`).
     case seal(rules: UInt32, at: WallTime, reason: String)
-    /// The beginning of an epoch (`OrderedLog.beginEpoch`).
+    /// A new epoch (`OrderedLog.beginEpoch`).
     case epoch(number: UInt64, at: WallTime, reason: String)
-    /// A stand-in for the entry at a position of a truncated log, of which this log is a copy.
+    /// In a copy of a truncated log: stands in for a removed entry.
     case standIn(for: UInt64)
     /// An entry of a newer version of this library. A store stops here.
     case newer
@@ -19,25 +19,25 @@ extension LogRecord {
     case unreadable
   }
 
-  /// The actions that a store has appended together; none if the entry only has the writer's position and fingerprint.
+  /// The actions that a store appended together; none if the entry carries only the writer's position and fingerprint.
   public struct Actions: Sendable, Hashable {
     /// The store's number, drawn when it was opened.
     public var writer: UInt64
-    /// The number of the first action, among those of its writer, from 1 on.
+    /// The number of the first action among its writer's, from 1.
     public var first: UInt64
-    /// The position of the last entry that the writer had applied; 0 for none.
+    /// The last position that the writer had applied; 0 for none.
     public var seen: UInt64
-    /// The fingerprint of the state there; 0 for none.
+    /// The fingerprint of the state at `seen`; 0 for none.
     public var fingerprint: UInt64
     /// The schema of the actions (`LogCoding.schema`).
     public var schema: UInt32
     /// The rules by which the actions are reduced (`LogOptions.rules`).
     public var rules: UInt32
-    /// The actions, as encoded.
+    /// The encoded actions.
     public var actions: [[UInt8]]
   }
 
-  /// The content of the entry. Costs a copy of the actions' bytes.
+  /// The content of the entry. Cost: a copy of the actions' bytes.
   public var content: Content {
     switch LogEntry.decode(bytes) {
     case .entry(let header, let actions):
@@ -67,15 +67,15 @@ extension LogSnapshot {
     case unreadable
   }
 
-  /// The contents of a snapshot except for the bytes of its state.
+  /// A snapshot without its state.
   public struct Summary: Sendable, Hashable {
     /// The schema of the state.
     public var schema: UInt32
-    /// The number of bytes of the state.
+    /// The size of the state in bytes.
     public var stateBytes: Int
-    /// The number of actions that were committed or skipped.
+    /// The number of actions committed or skipped.
     public var actions: UInt64
-    /// The number of skipped actions, and of skipped records that are no entries.
+    /// The number of skipped actions, and of records that are no entries.
     public var skipped: UInt64
     /// The newest rules of an entry; 0 for none.
     public var rules: UInt32
@@ -85,7 +85,7 @@ extension LogSnapshot {
     public var epoch: UInt64
   }
 
-  /// The content of the snapshot. Costs decoding all but the state.
+  /// The content of the snapshot. Cost: decodes all but the state.
   public var content: Content {
     switch EncodedSnapshot.decode(bytes) {
     case .newer: .newer

@@ -1,46 +1,43 @@
-/// The logs of many trees, each under its key, on an open engine: `FileLog`, `PostgreSQLLog`, `NATSLog`; `MemoryLogs`
-/// in tests.
+/// The logs of many trees by key, on an open engine: `FileLog`, `PostgreSQLLog`, `NATSLog`; `MemoryLogs` in tests.
 ///
 ///     for try await key in log.keys(prefix: "boards/") { print(key) }  // All of them: `prefix: ""`.
 ///     try await log.remove("boards/17")
 ///
-/// A key is any text that the engine takes. Equal texts are one key, however their accents are written.
-/// `checkLogDirectory`, of the product `PureduxLogTesting`, tests an engine of yours.
+/// A key is any text that the engine takes. Equal texts are one key, however their accents are encoded.
+/// `checkLogDirectory` (`PureduxLogTesting`) tests your own engine.
 public protocol LogDirectory: Sendable {
-  /// The log of a tree. It is empty until an entry is appended.
+  /// The log of a tree, empty until an entry is appended.
   subscript(key: String) -> any OrderedLog { get }
 
-  /// The keys that begin with a text (all with `""`), of the trees that were written to and not removed. A tree that
-  /// exists during the whole call is listed once; one that is made or removed meanwhile, perhaps. Accents are composed
-  /// before the comparison, so that `e` does not begin `é`.
+  /// The keys with a prefix (all with `""`) of trees that were written to and not removed. A tree that exists during
+  /// the whole call is listed once; one created or removed meanwhile may be. Accents are composed before the
+  /// comparison: `e` is no prefix of `é`.
   ///
-  /// The engine documents the order, and how many keys it reads ahead: none before the first is requested. Throws a
-  /// `LogError`. A damaged tree hides no other: it is listed, or an error that names one damaged tree is thrown after
-  /// the other keys.
+  /// The engine documents the order and how many keys it reads ahead; none before the first request. Throws a
+  /// `LogError`. A damaged tree hides no other: it is listed, or named by an error after the other keys.
   func keys(prefix: String) -> AsyncThrowingStream<String, any Error>
 
-  /// The summaries of the trees whose keys begin with a text (all with `""`), if a store has written one
+  /// The summaries of the trees whose keys have a prefix (all with `""`), if a store has written one
   /// (`FollowingOptions.summary`) and the tree was not removed. Order, reading ahead and concurrent changes are as for
-  /// `keys(prefix:)`. A summary that is written meanwhile is listed or not.
+  /// `keys(prefix:)`. A summary written meanwhile may be listed.
   ///
-  /// A summary that cannot be read is left out; a store with a `summary` that opens the tree writes it again. For a
-  /// summary in a newer format, an error is thrown after the others. Throws a `LogError`; by default, and if the engine
-  /// stores no summaries, `.refused` at once.
+  /// An unreadable summary is left out, and rewritten by the next store with a `summary` that opens the tree. For a
+  /// newer format, an error is thrown after the other summaries. Throws a `LogError`: `.refused` at once by default,
+  /// and if the engine stores no summaries.
   func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error>
 
-  /// Removes a tree: its entries, snapshot and summary. A tree that a store follows exists even before its first entry.
-  /// Removing a tree that nobody has used changes nothing, and leaves nothing.
+  /// Removes a tree: its entries, snapshot and summary. Does nothing for an unused tree; a tree that a store follows is
+  /// in use even before its first entry.
   ///
-  /// Stores that follow the tree stop (`LogStop.removed`), with or without entries. Openings and readings in progress
-  /// fail (`LogError.removed`). Accepted actions that were not in the log are lost: the key's next log begins empty. A
-  /// log object that was used before stays removed: get a new one (`self[key]`), as the closure of a `StoreDirectory`
-  /// does if it contains `log[key]`. A `send` to a store of the
-  /// removed tree throws if it begins after the removal.
+  /// Stores that follow the tree stop (`LogStop.removed`); openings and readings in progress fail (`LogError.removed`).
+  /// Accepted actions not yet in the log are lost. The key's next log begins empty. A log object used before stays
+  /// removed: get a new one (`self[key]`), as a `StoreDirectory` does whose closure contains `log[key]`. A `send` that
+  /// begins after the removal throws.
   ///
-  /// If the process dies meanwhile, either the removal has not begun, or the next use of the directory or the tree
-  /// completes it: nobody sees a part of the tree.
+  /// Atomic: if the process dies meanwhile, the removal has not begun, or the next use of the directory or tree
+  /// completes it.
   ///
-  /// - Throws: The engine's errors. Then the tree is removed or not, and may be removed again.
+  /// - Throws: The engine's errors. The tree may be removed or not; a removal can be repeated.
   func remove(_ key: String) async throws(LogError)
 
   /// Closes the logs, and returns when earlier requests are done. Later requests fail (`LogError.unavailable`). Shut
@@ -55,6 +52,5 @@ extension LogDirectory {
 }
 
 extension String {
-  /// Compares with accents composed.
   package func isKey(beginningWith prefix: String) -> Bool { composed.utf8.starts(with: prefix.composed.utf8) }
 }

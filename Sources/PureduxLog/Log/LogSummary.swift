@@ -8,13 +8,13 @@ import Puredux
 
 /// A program's summary of a tree's state, for lists of trees (`FollowingOptions.summary`).
 public struct LogSummary: Sendable, Hashable {
-  /// The largest number of bytes. A larger summary is not stored, which is reported (`LogReport.summariesFail`).
+  /// The largest size in bytes. A larger summary is not stored, and reported (`LogReport.summariesFail`).
   public static let byteLimit = 64 << 10
 
   /// The key of the tree.
   public var key: String
-  /// The position in the log at which it was written. The state may be newer, by changes that leave the summary the
-  /// same, or by the store's delay (`LogOptions.summaryInterval`).
+  /// The position at which it was written. The state may be newer, by changes that leave the summary equal, or by the
+  /// store's delay (`LogOptions.summaryInterval`).
   public var position: UInt64
   /// JSON, if a store has written it.
   public var bytes: [UInt8]
@@ -26,7 +26,7 @@ public struct LogSummary: Sendable, Hashable {
     self.bytes = bytes
   }
 
-  /// Sorts members by name, so that equal values have equal bytes.
+  /// Sorts members by name: equal values have equal bytes.
   static func encode(_ value: some Encodable) throws -> [UInt8] {
     let encoder = JSONEncoder()
     encoder.outputFormatting = .sortedKeys
@@ -34,19 +34,19 @@ public struct LogSummary: Sendable, Hashable {
   }
 }
 
-/// The storage of a tree's summary. A summary is a cache: if it is lost, it is written again when the tree is opened.
+/// The storage of a tree's summary, a cache: a lost one is rewritten when the tree is opened.
 public protocol SummaryStore: Sendable {
   /// The stored summary; nil if there is none, or if it cannot be read.
   func kept() async throws(LogError) -> LogSummary?
 
-  /// Begins to replace the stored summary, and returns at once. One of a later position stays, unless the log does not
-  /// have that position. Atomic with respect to other calls.
+  /// Begins to replace the stored summary, and returns at once. A summary of a later position stays, if the log has
+  /// that position. Atomic with respect to other calls.
   ///
   /// - Parameters:
   ///   - bytes: At most `LogSummary.byteLimit` bytes.
-  ///   - position: The position of the last entry in the summarized state.
-  ///   - outcome: Called once, but never within this call: with true if this summary is stored now, with false if a
-  ///     later one stays, or with an error if neither is known.
+  ///   - position: The last position in the summarized state.
+  ///   - outcome: Called once, never within this call: true if this summary is stored now, false if a later one stays,
+  ///     an error if neither is known.
   func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void)
 }
 
@@ -63,7 +63,7 @@ extension SummaryStore {
 public struct DecodedSummary<Value: Sendable>: Sendable {
   /// The key of the tree.
   public var key: String
-  /// The position in the log at which it was written (`LogSummary.position`).
+  /// The position at which it was written (`LogSummary.position`).
   public var position: UInt64
   /// The decoded value.
   public var value: Value
@@ -79,9 +79,9 @@ public struct DecodedSummary<Value: Sendable>: Sendable {
 extension DecodedSummary: Equatable where Value: Equatable {}
 extension DecodedSummary: Hashable where Value: Hashable {}
 
-/// A summary that cannot be decoded as the requested type: another version of the program has written it.
+/// A summary that another version of the program wrote, and that cannot be decoded as the requested type.
 public struct UndecodableSummary: Error, Sendable, CustomStringConvertible {
-  /// The summary, with its key and its bytes.
+  /// The summary with its key and bytes.
   public var summary: LogSummary
   /// The decoder's error, for people.
   public var text: String
@@ -92,16 +92,16 @@ public struct UndecodableSummary: Error, Sendable, CustomStringConvertible {
 }
 
 extension LogDirectory {
-  /// The decoded summaries of the trees whose keys begin with a text (all with `""`), without opening a tree:
+  /// Decodes the summaries of the trees whose keys have a prefix (all with `""`), without opening a tree:
   ///
   ///     for try await auction in log.summaries(of: AuctionSummary.self, prefix: "auctions/") {
   ///       print(auction.key, auction.value.highest)
   ///     }
   ///
-  /// To continue after a summary that cannot be decoded, use `summaries(prefix:)`.
+  /// `summaries(prefix:)` continues after an undecodable summary.
   ///
-  /// - Returns: A sequence that throws `UndecodableSummary`, with the key, at the first summary that cannot be decoded
-  ///   from JSON, and otherwise a `LogError`.
+  /// - Returns: A sequence that throws `UndecodableSummary` at the first summary that is not JSON of this type, or else
+  ///   a `LogError`.
   public func summaries<Value: Decodable & Sendable>(
     of type: Value.Type, prefix: String
   ) -> AsyncThrowingStream<DecodedSummary<Value>, any Error> {

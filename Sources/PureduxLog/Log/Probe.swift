@@ -1,6 +1,6 @@
 import Puredux
 
-/// Polls an engine's servers until they answer, in one task for all stores that wait.
+/// Polls an engine's servers until they answer, in one task for all waiting stores.
 package final class Probe: Sendable {
   private struct State: Sendable {
     var isRunning = false
@@ -13,9 +13,6 @@ package final class Probe: Sendable {
   private let state = LockedValue(State())
   private let answers = Arrivals()
 
-  /// - Parameters:
-  ///   - interval: The time between two attempts.
-  ///   - ask: Returns whether the servers answer. Called by one task at a time.
   package init(every interval: Duration = .milliseconds(250), _ ask: @escaping @Sendable () async -> Bool) {
     self.interval = interval
     self.ask = ask
@@ -23,7 +20,6 @@ package final class Probe: Sendable {
 
   package var attempts: Int { state.withLock { $0.attempts } }
 
-  /// How many stores wait.
   package var waiting: Int { state.withLock { $0.waiting } }
 
   /// Returns when the servers have answered, or the task is cancelled.
@@ -54,8 +50,8 @@ package final class Probe: Sendable {
   }
 }
 
-/// A log that shares a probe with the other logs of its engine. An open store whose log was unavailable waits for the
-/// probe before it tries again, and so does not poll.
+/// A log that shares a probe with its engine's other logs. After an outage, a store waits for the probe instead of
+/// polling.
 package protocol ProbedLog: OrderedLog {
   var probe: Probe { get }
 }

@@ -1,4 +1,4 @@
-/// Reads the entries of a log up to a position, one by one, each once.
+/// Reads each entry of a log once, up to a position.
 struct RecordReader {
   private var batches: AsyncThrowingStream<[LogRecord], any Error>.Iterator
   private var batch: ArraySlice<LogRecord> = []
@@ -12,7 +12,6 @@ struct RecordReader {
     self.end = end
   }
 
-  /// Nil after the last entry.
   mutating func next() async throws -> LogRecord? {
     while last < end {
       guard let record = batch.popFirst() else {
@@ -23,7 +22,6 @@ struct RecordReader {
         batch = next[...]
         continue
       }
-      // A repetition.
       if record.position <= last { continue }
       last = record.position
       return record.position <= end ? record : nil

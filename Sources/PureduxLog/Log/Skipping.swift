@@ -1,32 +1,34 @@
 import Puredux
 
 extension OrderedLog {
-  /// Decides that every replica skips an entry: one that no program can decode any more (`LogStop.undecodable`), or
-  /// that must not be applied.
-  ///
-  ///     try await log["boards/17"].skip(position: 17, reason: "written by the version of Tuesday")
+  /// Decides that every replica skips an entry that no program can decode any more (`LogStop.undecodable`), or that
+  /// must not be applied.
   ///
   /// The decision is an entry at the end of the log, with its reason and time. It skips all actions of the entry, up to
-  /// `LogOptions.actionsPerEntry` of one writer. A store that stopped at the entry continues when it is opened again.
-  /// An open store that has applied it stops (`LogStop.diverged`), and replays without it when it is opened again. If a
-  /// snapshot has the entry, that takes `LogOptions.ignoresSnapshots`, and a program that knows all rules of the log.
-  /// Until then, stores neither truncate nor erase the log.
+  /// `LogOptions.actionsPerEntry` of one writer. To take it back, skip the decision.
   ///
-  /// **To take a decision back**, skip the decision: the entry counts again.
+  /// A store that stopped at the entry continues when it is reopened. An open store that has applied the entry stops
+  /// (`LogStop.diverged`), and replays without it when it is reopened. If a snapshot has the entry, reopening requires
+  /// `LogOptions.ignoresSnapshots` and a program that knows all rules of the log. Until then, stores neither truncate
+  /// nor erase the log.
   ///
-  /// A version of this library that knows no decisions, or cannot take them back, stops there (`LogStop.newerSchema`).
+  /// - A store that stopped at the entry continues when it is reopened.
+  /// - An open store that has applied it stops (`LogStop.diverged`), and replays without it when reopened. If a
+  ///   snapshot has the entry, that takes `LogOptions.ignoresSnapshots`, and a program that knows all rules of the log.
+  /// - A version of this library that knows no decisions, or cannot take them back, stops there
+  ///   (`LogStop.newerSchema`).
   ///
-  /// **A decision that no program can carry out is refused**: a snapshot has the entry, and the log was truncated, or
-  /// sealed between entries of the snapshot. Send an action that reverts the entry's effect instead. This is checked
-  /// before and after the decision is written; if it fails then, the decision is taken back. If the log is truncated
-  /// later, the first store that reaches the decision takes it back (`LogReport.takenBack`), and continues.
+  /// A decision is refused if no program can carry it out: a snapshot has the entry, and the log was truncated, or
+  /// sealed between entries of the snapshot. Send an action that reverts the entry's effect instead. If this is only
+  /// found after the decision was written, the call takes it back. If the log is truncated later, the first store that
+  /// reaches the decision takes it back (`LogReport.takenBack`), and continues.
   ///
-  /// Costs a reading of the log if a snapshot has the entry.
+  /// Cost: one reading of the log if a snapshot has the entry.
   ///
   /// - Returns: The position of the decision.
   /// - Throws: `LogError.refused` if there is no entry at that position, or a stand-in of a copy (`copy(to:)`). Also if
   ///   no program can carry out the decision, or no store can be opened on the log. After the log's own errors, the
-  ///   decision may be in the log or not.
+  ///   decision may be in the log.
   @discardableResult
   public func skip(position: UInt64, reason: String) async throws(LogError) -> UInt64 {
     guard position > 0, try await head() >= position else {
@@ -46,7 +48,7 @@ extension OrderedLog {
     do throws(LogError) {
       try await expectSkippable(position, about: entry.skipped)
     } catch {
-      // A snapshot was saved, or the log truncated, meanwhile. The next store finds out about any other error.
+      // A snapshot was saved, or the log truncated, meanwhile. The next store detects any other error.
       guard case .refused = error else { return place }
       try await takeBack(place, reason: "A snapshot was saved, or the log truncated, at the same time.")
       throw error
@@ -61,7 +63,7 @@ extension OrderedLog {
 
   /// Throws `LogError.refused` if no program can replay the log without an entry.
   ///
-  /// - Parameter skipped: The entry that this entry decides about, if it is a decision.
+  /// - Parameter skipped: The entry that it decides about, if it is a decision.
   private func expectSkippable(_ position: UInt64, about skipped: UInt64?) async throws(LogError) {
     let instead = "Send an action that takes back its effect instead, or restore a backup from before it."
     if let (snapshot, first) = try await covering(position) {
@@ -69,7 +71,7 @@ extension OrderedLog {
         "The snapshot at position \(snapshot) has the entry at position \(position), and the log was truncated: the first "
           + "entry left is \(first). No program can replay the log without the entry. \(instead)")
     }
-    // At a seal, the old program saves a snapshot that precedes decisions, and has carried them out.
+    // At a seal, the old program saves a snapshot before decisions that it has carried out.
     if let skipped, let fold = try await snapshotFold(), skipped <= fold.position, fold.position < position,
       fold.decided.contains(skipped)
     {
@@ -86,14 +88,14 @@ extension OrderedLog {
     }
   }
 
-  /// The snapshot and the first remaining entry, if the snapshot has the entry at a position and the log was truncated.
+  /// Nil unless the snapshot has the entry, and the log was truncated.
   func covering(_ position: UInt64) async throws(LogError) -> (snapshot: UInt64, first: UInt64)? {
     guard let fold = try await snapshotFold(), fold.has(position), let first = try await firstLeft() else { return nil }
     return (fold.position, first)
   }
 
-  /// The snapshot and a seal, if the snapshot has the entry at a position, and entries from both sides of the seal: few
-  /// programs know the rules of both.
+  /// Nil unless the snapshot has the entry, and entries from both sides of the seal: few programs know the rules of
+  /// both.
   private func straddled(skipping position: UInt64) async throws(LogError) -> (snapshot: UInt64, seal: UInt64)? {
     guard let fold = try await snapshotFold(), fold.has(position), fold.sealedRules > 0 else { return nil }
     let head = try await head()
@@ -124,8 +126,7 @@ extension OrderedLog {
     return found.map { (fold.position, $0) }
   }
 
-  /// Throws `LogError.refused` if a decision skips an entry of the snapshot: the log is needed until that is carried
-  /// out.
+  /// Throws `LogError.refused` if a decision skips an entry of the snapshot: carrying that out needs the log.
   func expectCarriedOut(by fold: Fold) async throws(LogError) {
     var decisions: [UInt64: UInt64] = [:]
     try await read(behind: fold.position, through: head()) { decisions[$0.position] = $0.skipped }
@@ -139,7 +140,7 @@ extension OrderedLog {
     }
   }
 
-  /// The order in the newest snapshot, or an empty one. Throws `LogError.refused` if the log's beginning is missing.
+  /// The newest snapshot's order, or an empty one. Throws `LogError.refused` if the log's beginning is missing.
   private func beginning() async throws(LogError) -> Fold {
     var fold = try await snapshotFold()
     while true {
@@ -154,7 +155,7 @@ extension OrderedLog {
       } catch {
         throw (error as? LogError) ?? .unavailable("\(error)")
       }
-      // A store may have saved a snapshot, and truncated the log, meanwhile.
+      // A store may have saved a snapshot and truncated the log meanwhile.
       let newest = try await snapshotFold()
       guard newest?.position != fold?.position else {
         throw .refused(
@@ -165,7 +166,6 @@ extension OrderedLog {
     }
   }
 
-  /// Nil if there is no snapshot that can be read.
   private func snapshotFold() async throws(LogError) -> Fold? {
     guard let newest = try await snapshots?.newest() else { return nil }
     switch EncodedSnapshot.decode(newest.bytes) {
@@ -177,7 +177,7 @@ extension OrderedLog {
     }
   }
 
-  /// The first remaining entry, if the log was truncated, or is a copy of a truncated log.
+  /// Nil unless the log was truncated, or copied from a truncated log.
   private func firstLeft() async throws(LogError) -> UInt64? {
     do {
       let end = try await head()
@@ -206,18 +206,18 @@ extension OrderedLog {
     }
   }
 
-  /// Begins an epoch: from here on, positions belong to another history. For operators who restore a backup without
-  /// this library; a copy and an import begin an epoch by themselves.
+  /// Begins an epoch: from here on, positions belong to another history. Call it after a backup was restored without
+  /// this library; copies and imports begin one themselves.
   ///
   /// A client that knows a position of one history has not seen the other's entry there. So send the epoch with the
   /// position (`LogStatistics.epoch`), and the whole state to a client with another epoch.
   ///
-  /// The epoch is an entry, which leaves the state as it is. A version of this library that knows no epochs stops there
+  /// The epoch is an entry that leaves the state unchanged. A version of this library that knows no epochs stops there
   /// (`LogStop.newerSchema`).
   ///
-  /// - Returns: The number of the epoch, which is random.
-  /// - Throws: `LogError.refused` if the log is empty, or its beginning is missing, so that no store can be opened on
-  ///   it. After the log's own errors, the epoch may have begun or not.
+  /// - Returns: The epoch's random number.
+  /// - Throws: `LogError.refused` if the log is empty, or no store can be opened on it because its beginning is
+  ///   missing. After the log's own errors, the epoch may have begun.
   @discardableResult
   public func beginEpoch(reason: String) async throws(LogError) -> UInt64 {
     guard try await head() > 0 else { throw .refused("There is nothing in the log.") }
@@ -232,18 +232,15 @@ extension OrderedLog {
     return epoch.number
   }
 
-  /// Seals the log for newer rules, as `RootStore.sealLog` does, but from outside the old program while that runs. Each
-  /// of its stores saves a snapshot at the seal, and stops there (`LogStop.newerRules`). If none is open, start the old
-  /// program once more: the new one begins with that snapshot.
+  /// Seals the log for newer rules, as `RootStore.sealLog` does, but from outside the running old program. Each of its
+  /// stores saves a snapshot at the seal, and stops (`LogStop.newerRules`). If none is open, start the old program once
+  /// more. The new program begins with that snapshot.
   ///
-  ///     try await cluster["boards/17"].seal(forRules: 2, reason: "bids by tens")
+  /// Cost: one reading of the entries after the newest snapshot.
   ///
-  /// Costs a reading of the entries after the newest snapshot.
-  ///
-  /// - Returns: The position of the seal. The new program can begin with a snapshot at that position, or a later one.
-  /// - Throws: `LogError.refused` if the log is empty, stores no snapshots, or has entries of these rules or newer
-  ///   ones. Also if its beginning is missing, so that no store can be opened on it. After the log's own errors, it is
-  ///   sealed or not.
+  /// - Returns: The position of the seal. The new program needs a snapshot at that position or later.
+  /// - Throws: `LogError.refused` if the log is empty, stores no snapshots, has entries of these or newer rules, or no
+  ///   store can be opened on it because its beginning is missing. After the log's own errors, it may be sealed.
   @discardableResult
   public func seal(forRules rules: UInt32, reason: String) async throws(LogError) -> UInt64 {
     guard snapshots != nil else { throw .refused("The log keeps no snapshots.") }
@@ -251,8 +248,8 @@ extension OrderedLog {
     guard head > 0 else { throw .refused("There is nothing in the log.") }
     let fold = try await beginning()
     var decisions: [UInt64: UInt64] = [:]
-    // By position: the rules of seals, and of entries with these rules or newer ones. At 0: the newest older rules.
-    // Which of them are skipped is known at the end.
+    // By position, the rules of seals, and of entries with these or newer rules. At 0, the newest older rules. Which
+    // are skipped is known at the end.
     var ruled: [UInt64: UInt32] = [:]
     try await read(behind: fold.position, through: head) { record in
       decisions[record.position] = record.skipped
@@ -273,7 +270,6 @@ extension OrderedLog {
 
   func append(_ seal: LogEntry.Seal) async throws(LogError) -> UInt64 { try await append(LogEntry.encode(seal)) }
 
-  /// Returns the position when the entry is as durable as the log makes it.
   package func append(_ entry: [UInt8]) async throws(LogError) -> UInt64 {
     let outcome = await withCheckedContinuation { continuation in
       append(entry) { continuation.resume(returning: $0) }
@@ -300,7 +296,6 @@ extension OrderedLog {
 }
 
 extension LogRecord {
-  /// The earlier entry that this decision is about, if it is one.
   var skipped: UInt64? {
     guard LogEntry.isDecision(bytes), case .decision(let decision) = LogEntry.decode(bytes), decision.skipped < position
     else { return nil }
@@ -309,7 +304,6 @@ extension LogRecord {
 }
 
 extension Fold {
-  /// Whether an entry was applied, and not skipped by a decision.
   func has(_ entry: UInt64) -> Bool { entry <= position && !decided.contains(entry) }
 }
 
@@ -320,6 +314,5 @@ extension LogError {
 }
 
 extension LogEntry {
-  /// In seconds since 1970.
   static var now: UInt64 { UInt64(clamping: WallTime.now.since1970.components.seconds) }
 }

@@ -4,13 +4,11 @@
   @_spi(_Unicode) import Swift
 #endif
 
-/// The keys of logs: equal texts are one key, however their accents are written. So keys that are compared as texts
-/// match the names that are made of their bytes.
+/// Normalized keys: keys that are equal as texts have equal bytes.
 ///
-/// The standard library compares texts in composed form, but does not offer that form publicly. Foundation for Linux
-/// does, and comes with ICU.
+/// The standard library compares composed texts, but has no public API for them. Foundation for Linux has one, but
+/// brings ICU.
 extension String {
-  /// The text with composed characters (NFC).
   package var composed: String {
     if utf8.allSatisfy({ $0 < 0x80 }) { return self }
     #if canImport(Darwin)
@@ -20,7 +18,6 @@ extension String {
     #endif
   }
 
-  /// The text with decomposed characters (NFD).
   package var decomposed: String {
     if utf8.allSatisfy({ $0 < 0x80 }) { return self }
     #if canImport(Darwin)
