@@ -94,3 +94,12 @@ public final actor RootStore<State: Sendable, Action: Sendable>: OwningStore {
 extension RootStore {
   package nonisolated var takesActions: Bool { !core.node.isClosed && core.node.refusal != .stopped }
 }
+
+extension RootStore {
+  /// Figures of the tree, between two commits or at the end. Does not perform pending requests first.
+  ///
+  /// Cost: only the read, which visits each followed source and each subscription once.
+  @inlinable public nonisolated var statistics: StoreStatistics {
+    get async { await core.node.tree.statistics(of: core.source.map { $0 }) }
+  }
+}
