@@ -6,20 +6,19 @@
   #endif
   import PureduxLog
 
-  /// The data of one tree in the key-value store: its snapshot, its summary, and notes of its first entry, truncation
-  /// and removal.
+  /// The data of one tree in the key-value store.
   ///
-  ///     <tree>.snapshot        the newest snapshot's manifest: position, name and number of its parts, size
+  ///     <tree>.snapshot        the newest snapshot's manifest
   ///     <tree>.<name>.<part>   the snapshot's parts, each as large as a message may be
   ///     <tree>.truncated       the truncated position and the first entry after it, once the tree has had an entry
-  ///     <tree>.summary         the summary, for lists of trees
+  ///     <tree>.summary         the summary
   ///     <tree>.opened          the tree is in use, and may have no entry yet
-  ///     <key>/removed          the number of removed trees of the key: the next one is called <key>/<number>
+  ///     <key>/removed          the number of the key's removed trees: the next tree is <key>/<number>
   ///
-  /// A snapshot's parts are written before its manifest. Older parts are removed afterwards.
+  /// A snapshot's parts are written before its manifest, and older parts removed afterwards.
   struct Bucket {
     private struct Manifest: Codable {
-      /// The subject prefix of the entries' stream. A snapshot of another stream is ignored.
+      /// The subject prefix of the entries. Data of another stream is ignored.
       var stream: String
       var position: UInt64
       var name: String
@@ -38,8 +37,7 @@
     private var stream: String { jetStream.bucketStream }
     private func subject(_ name: String) -> String { jetStream.bucketSubject(token + "." + name) }
 
-    /// Reads a value, its revision (0 if there is none), and whether it cannot be decoded. A deleted value leaves an
-    /// empty message.
+    /// A value, its revision (0 for none), and whether it cannot be decoded. A deleted value leaves an empty message.
     private func value<Value: Decodable>(
       _ name: String, as type: Value.Type
     ) async throws(LogError) -> (value: Value?, revision: UInt64, isUnreadable: Bool) {
@@ -55,7 +53,7 @@
       return (value, message.seq, value == nil)
     }
 
-    /// Replaces the value at a revision. Returns false if another writer was first.
+    /// Returns false if another writer was first.
     private func put(_ value: some Encodable, as name: String, over revision: UInt64) async throws(LogError) -> Bool {
       try await put(value, at: subject(name), over: revision)
     }
@@ -77,7 +75,6 @@
     private static let extentName = "truncated"
 
     private struct Mark: Codable {
-      /// As in `Manifest`.
       var stream: String
       var position, first: UInt64
       /// Nil in notes by older versions.
@@ -96,7 +93,7 @@
       return (mark?.stream == jetStream.prefix ? mark : nil, revision)
     }
 
-    /// Notes the tree's first entry unless one is noted, and returns the note.
+    /// Notes the tree's first entry, once.
     func begin(with first: UInt64) async throws(LogError) -> NATSTree.Extent {
       while true {
         let (mark, revision) = try await mark()
@@ -106,7 +103,6 @@
       }
     }
 
-    /// Notes a truncation, unless the log is already truncated as far.
     func truncate(through position: UInt64, to first: UInt64) async throws(LogError) {
       while true {
         let (mark, revision) = try await mark()
@@ -117,14 +113,13 @@
     }
 
     private struct Opening: Codable {
-      /// As in `Manifest`.
       var stream: String
     }
 
-    /// Notes that a tree without entries is in use. Without this note, `remove` would not find the tree.
+    /// `remove` finds a tree without entries by this note.
     func noteOpening() async throws(LogError) {
       let name = "opened"
-      // Usually there is no note yet, and this is the only round trip.
+      // Usually there is no note yet.
       if try await put(Opening(stream: jetStream.prefix), as: name, over: 0) { return }
       while true {
         let (found, revision, _) = try await value(name, as: Opening.self)
@@ -135,18 +130,16 @@
 
     // MARK: Removed trees
 
-    /// The removed trees of a key.
     struct Removals: Codable, Equatable, Sendable {
       var stream: String
-      /// The number of removed trees, and so the number of the present one.
+      /// Also the present tree's number.
       var removed: UInt64
-      /// The number of trees whose data is purged.
       var cleared: UInt64
     }
 
     static func removalsKey(of base: String) -> String { base + "/removed" }
 
-    /// The removals of the key; the bucket's token must be that of the key's first tree.
+    /// The bucket's token must be that of the key's first tree.
     func removals() async throws(LogError) -> Removals { try await foundRemovals().value }
 
     private func foundRemovals() async throws(LogError) -> (value: Removals, revision: UInt64) {
@@ -157,7 +150,6 @@
       return (Removals(stream: jetStream.prefix, removed: 0, cleared: 0), revision)
     }
 
-    /// Notes that a tree is removed, or that its data is purged.
     func noteRemoval(of number: UInt64, isCleared: Bool = false) async throws(LogError) {
       while true {
         var (removals, revision) = try await foundRemovals()
@@ -173,14 +165,11 @@
     // MARK: Summary
 
     private static let summaryName = "summary"
-    /// The pattern of all trees' summaries.
     static let summaries = "*." + summaryName
 
     struct StoredSummary: Codable, Sendable {
-      /// As in `Manifest`.
       var stream: String
       var key: String
-      /// The number of trees of the key that were removed before this one.
       var number: UInt64
       var position: UInt64
       var summary: Data
@@ -188,7 +177,6 @@
       var value: LogSummary { LogSummary(key: key, position: position, bytes: Array(summary)) }
     }
 
-    /// The summary in a message. Nil if it cannot be decoded, or is of another stream.
     static func summary(in bytes: [UInt8], of prefix: String) -> StoredSummary? {
       guard let stored = try? JSONDecoder().decode(StoredSummary.self, from: Data(bytes)), stored.stream == prefix
       else {
@@ -204,7 +192,7 @@
       return (stored?.stream == jetStream.prefix ? stored : nil, revision)
     }
 
-    /// Saves a summary. Returns false if the stored one stays: it is later, and the log reaches its position.
+    /// Returns false if the stored summary is later, and the log reaches its position.
     func save(
       _ summary: LogSummary, number: UInt64, head: () async throws(LogError) -> UInt64
     ) async throws(LogError) -> Bool {
@@ -221,7 +209,6 @@
       }
     }
 
-    /// Removes the summary if it is older than a position, or cannot be decoded.
     func removeSummary(before position: UInt64) async throws(LogError) {
       if let kept = try await storedSummary().value, kept.position >= position { return }
       try await jetStream.purge(subject(Self.summaryName), in: stream)
@@ -262,8 +249,8 @@
       return bytes.count == manifest.bytes ? bytes : nil
     }
 
-    /// Whether the stored snapshot stays: it is at least as new, complete, and of this stream. If it is to be replaced,
-    /// it stays only if it is newer and the log reaches its position.
+    /// Whether the stored snapshot is complete, of this stream, and not older. With a `head`, it must be newer, and the
+    /// log must reach its position.
     private func stays(
       _ newest: Manifest?, beside snapshot: LogSnapshot, _ head: (() async throws(LogError) -> UInt64)?
     ) async throws(LogError) -> Bool {
@@ -275,7 +262,7 @@
       return try await jetStream.subjects(subject(newest.name + ".*"), in: stream).count == newest.parts
     }
 
-    /// - Parameter head: The log's head, if the snapshot is to replace one of the same position.
+    /// - Parameter head: The log's head, to replace a snapshot of the same position.
     func save(
       _ snapshot: LogSnapshot, replacing head: (() async throws(LogError) -> UInt64)? = nil
     ) async throws(LogError) {
@@ -301,7 +288,6 @@
       }
     }
 
-    /// Removes all snapshots before a position.
     func removeSnapshots(before position: UInt64) async throws(LogError) {
       let manifest = try await value("snapshot", as: Manifest.self).value
       if let manifest, manifest.stream == jetStream.prefix, manifest.position >= position {
@@ -311,7 +297,7 @@
       try await removeParts(before: position)
     }
 
-    /// Removes parts before a position, including those of writers that died.
+    /// Also removes parts of writers that died.
     private func removeParts(before position: UInt64) async throws(LogError) {
       let found = try await jetStream.subjects(subject("*.*"), in: stream)
       for name in Set(found.map { $0.dropFirst(subject("").count).prefix { $0 != "." } }) {

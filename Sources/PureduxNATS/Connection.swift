@@ -13,21 +13,19 @@
 
   /// A connection to a cluster. Publishes in call order, and passes incoming messages to its inbox.
   ///
-  /// libnats is only called on one serial queue, where it may block on the network. It delivers the messages of all
-  /// subscriptions on one thread.
+  /// libnats is only called on one serial queue, where it may block.
   final class Connection: Sendable {
     fileprivate struct Outgoing: Sendable {
       let subject: String
       let reply: String?
       let header: (name: String, value: String)?
       let bytes: [UInt8]
-      /// The request that fails if libnats does not take the message.
+      /// The request to fail if libnats refuses the message.
       let token: UInt64?
     }
 
     private enum Order: Sendable {
       case publish(Outgoing)
-      /// Subscribes to the inbox's subject of that number.
       case subscribe(UInt64)
       case unsubscribe(UInt64)
     }
@@ -77,7 +75,6 @@
       queue.async { handle?.destroy() }
     }
 
-    /// Closes the connection and fails all pending requests and readers. A message that is being delivered is dropped.
     func close() async {
       life.withLock { $0 = .closing }
       sweeper.withLock { $0 }?.cancel()
@@ -88,21 +85,21 @@
       inbox.failAll(.unavailable("The log is closed."))
     }
 
-    /// A server's address without credentials, for error texts.
+    /// Without credentials, for error texts.
     static func withoutUser(_ address: String) -> String {
       let (scheme, place) = parts(address)
       return String(decoding: scheme + place, as: UTF8.self)
     }
 
-    /// Whether an address names a host. Without one, libnats would connect to this machine.
+    /// Without a host, libnats would connect to this machine.
     static func namesHost(_ address: String) -> Bool {
       let place = parts(address).place.drop { $0 <= UInt8(ascii: " ") }.prefix { $0 != UInt8(ascii: "/") }
       let (host, colon) = (place.first ?? 0, UInt8(ascii: ":"))
-      // An IPv6 address may begin with a colon, and has more of them.
+      // An IPv6 address may begin with a colon, and has more.
       return host > UInt8(ascii: " ") && (host != colon || place.dropFirst().contains(colon))
     }
 
-    /// An address' scheme with `://`, and its rest after the user, up to the zero byte at which libnats stops.
+    /// The scheme with `://`, and the rest after the user, up to the zero byte at which libnats stops.
     private static func parts(_ address: String) -> (scheme: ArraySlice<UInt8>, place: ArraySlice<UInt8>) {
       let bytes = Array(address.utf8.prefix { $0 != 0 })
       let start = bytes.firstRange(of: Array("://".utf8))?.upperBound ?? 0
@@ -132,8 +129,8 @@
       }
     }
 
-    /// libnats has given up, as it does after two refusals: connects again until that succeeds. Handles that never
-    /// connected report their end as well; then another handle exists or is being made.
+    /// libnats gives up after two refusals. A handle that never connected reports its end as well; then another one
+    /// exists or is being made.
     private func reopen() {
       guard
         life.withLock({ life in
@@ -158,13 +155,11 @@
 
     // MARK: Orders
 
-    /// Publishes after all earlier calls.
     func publish(_ subject: String, _ bytes: [UInt8] = []) {
       enqueue(.publish(Outgoing(subject: subject, reply: nil, header: nil, bytes: bytes, token: nil)))
     }
 
-    /// Publishes a message, and calls the closure once with the answer, or with a failure after the limit. It is never
-    /// called within this call.
+    /// Calls the closure once, after this call, with the answer or a failure.
     func request(
       _ subject: String, _ bytes: [UInt8], header: (name: String, value: String)? = nil, limit: Duration,
       answer: @escaping @Sendable (Result<Inbox.Message, LogError>) -> Void
@@ -177,7 +172,6 @@
         .publish(Outgoing(subject: subject, reply: inbox.subject(token), header: header, bytes: bytes, token: token)))
     }
 
-    /// Passes the messages of one of the inbox's subjects to a reader. Returns the subject's number.
     func subscribe(_ reader: any InboxReader) -> UInt64 {
       let token = inbox.add(reader)
       enqueue(.subscribe(token))
@@ -213,10 +207,9 @@
     fileprivate static let away = LogError.unavailable("There is no connection.")
   }
 
-  /// The destination of a subscription's messages.
   private final class Mailbox: Sendable {
     let inbox: Inbox
-    /// A reader's number. If nil, each message's subject names its receiver.
+    /// A reader's number. If nil, a message's subject names its receiver.
     let token: UInt64?
 
     init(_ inbox: Inbox, _ token: UInt64?) {
@@ -225,7 +218,6 @@
     }
   }
 
-  /// libnats' connection and its subscriptions.
   // SAFETY: libnats made the pointers, and its functions may be called from any thread. The connection is destroyed
   // once, with its subscriptions, by the caller that took the handle out of its `Connection`. Any other subscription is
   // destroyed by the caller that took it out of the table. All other use of a pointer precedes that.
@@ -234,8 +226,8 @@
     private var subscriptions: [UInt64: OpaquePointer]
 
     init(servers: [String], options: NATSLog.Options, inbox: Inbox) throws(LogError) {
-      // SAFETY: libnats calls back with a pointer to the inbox. The inbox is retained until the closed callback, which
-      // is the last one and is called once, if a connection was made.
+      // SAFETY: the inbox that libnats passes back is retained until the closed callback. That is the last one, and is
+      // called once if a connection was made.
       let owner = unsafe Unmanaged.passRetained(inbox).toOpaque()
       var connection: OpaquePointer?
       var status = NATS_OK
@@ -264,8 +256,8 @@
 
     mutating func subscribe(_ subject: String, _ mailbox: Mailbox) -> LogError? {
       var subscription: OpaquePointer?
-      // SAFETY: libnats calls back with a pointer to the mailbox, which is retained here until the completion callback.
-      // The message is the callback's to destroy.
+      // SAFETY: the mailbox that libnats passes back is retained until the completion callback. The message
+      // callback owns the message.
       let context = unsafe Unmanaged.passRetained(mailbox).toOpaque()
       let status = unsafe natsConnection_Subscribe(
         &subscription, connection, subject,
@@ -280,7 +272,7 @@
         return Self.error(status, "a subscription")
       }
       // SAFETY: as above. The completion is called at most once, after the last message, and releases the mailbox. If
-      // the subscription ended before the completion is set, it is not called, and the mailbox leaks.
+      // the subscription ended before it is set, it is not called, and the mailbox leaks.
       unsafe natsSubscription_SetOnCompleteCB(
         subscription,
         { context in
@@ -305,8 +297,8 @@
     }
 
     func destroy() {
-      // SAFETY: this is the last use of the pointers, see the type. Subscriptions go first, as the connection's end
-      // does not free their objects.
+      // SAFETY: this is the last use of the pointers, see the type. Subscriptions go first: the connection's end does
+      // not free them.
       unsafe subscriptions.values.forEach { unsafe natsSubscription_Destroy($0) }
       unsafe natsConnection_Destroy(connection)
     }
@@ -333,8 +325,7 @@
     }
 
     private static func received(_ message: OpaquePointer, by mailbox: Mailbox) {
-      // SAFETY: the message is valid until the caller destroys it. Its subject, bytes and headers are valid as long,
-      // and are copied.
+      // SAFETY: the message, its subject, bytes and headers are valid until the caller destroys it, and are copied.
       let count = Int(unsafe natsMsg_GetDataLength(message))
       let bytes = unsafe [UInt8](UnsafeRawBufferPointer(start: natsMsg_GetData(message), count: count))
       let reply = unsafe natsMsg_GetReply(message)
@@ -379,13 +370,11 @@
       }
     }
 
-    /// Makes libnats' options, which the caller destroys.
     private static func options(
       _ servers: [String], _ options: NATSLog.Options, _ context: UnsafeMutableRawPointer
     ) throws(LogError) -> OpaquePointer {
       var made: OpaquePointer?
-      // SAFETY: libnats makes the options, and copies the strings passed to it. Pointers to arguments are valid within
-      // the call.
+      // SAFETY: libnats copies the strings passed to it. Pointers to arguments are valid within the call.
       unsafe natsOptions_Create(&made)
       guard let made = unsafe made else { throw .unavailable("libnats could not be initialized.") }
       var failure: LogError?
@@ -421,8 +410,7 @@
         }
         if let name = tls.hostname { set(name, unsafe natsOptions_SetExpectedHostname(made, name)) }
       }
-      // SAFETY: the context is the inbox, which is retained until the closed callback. That is the last one of the
-      // three.
+      // SAFETY: the context is the inbox, retained until the closed callback, the last of the three.
       set(
         "reconnecting",
         unsafe natsOptions_SetReconnectedCB(

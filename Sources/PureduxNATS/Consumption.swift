@@ -1,10 +1,9 @@
 #if NATS
   import PureduxLog
 
-  /// A reader's received entries, and whether its consumer still sends everything: a pure state machine.
+  /// A reader's received entries and the health of its consumer: a pure state machine.
   ///
-  /// A consumer numbers its messages. If a number is missing, or nothing is heard, a new consumer continues after the
-  /// last received entry.
+  /// A consumer numbers its messages. If one is missing, or nothing is heard, a new consumer continues.
   struct Consumption {
     enum Step {
       case records([LogRecord], after: UInt64)
@@ -16,28 +15,27 @@
     private(set) var handedOut: UInt64
     private var records: [LogRecord] = []
     private var bytes = 0
-    /// The number of the present consumer. If nil, a new consumer is needed.
+    /// The present consumer. If nil, a new one is needed.
     private(set) var token: UInt64?
     private var abandoned: [UInt64] = []
     private var number: UInt64 = 0
-    /// The subject of the server's pending flow control request. The server sends no more until it is answered.
+    /// The subject of a flow control request: the server sends no more until it is answered.
     private var question: String?
     private var heard: ContinuousClock.Instant?
     /// The time since which existing entries have not arrived.
     private var behind: ContinuousClock.Instant?
 
-    /// The number of consecutive consumers that claimed to have sent everything, but sent none of the existing entries.
+    /// Consecutive consumers that claimed to have sent everything, but sent none of the existing entries.
     private(set) var starvations = 0
-    /// Whether the present consumer claims to have sent everything, although more entries exist.
+    /// Whether the present consumer claims to have sent everything.
     private var isIdle = false
-    /// Whether the servers have confirmed the present consumer.
     private var isMade = false
-    /// How long existing entries may take to arrive. It doubles with each consumer that sent nothing, as a slow
-    /// connection is not helped by new consumers.
+    /// How long existing entries may take to arrive. Doubles with each consumer that sent nothing, as a new one
+    /// does not help a slow connection.
     private var arrivalLimit = Consumption.shortestArrival
     private static let shortestArrival = Duration.seconds(1)
 
-    /// Batch size after which a waiting reader is woken, even if more entries are about to arrive.
+    /// Wakes a waiting reader even if more entries are about to arrive.
     private static let batchCount = 256
     private static let batchBytes = 256 << 10
 
@@ -46,7 +44,6 @@
       handedOut = position
     }
 
-    /// Begins a new consumer after the last received entry.
     mutating func begin(_ token: UInt64, at now: ContinuousClock.Instant) {
       lose()
       self.token = token
@@ -57,14 +54,13 @@
       (isMade, isIdle) = (false, false)
     }
 
-    /// The servers have confirmed the consumer. It must be heard from now on.
+    /// From now on the consumer must be heard.
     mutating func made(_ token: UInt64, at now: ContinuousClock.Instant) {
       guard token == self.token else { return }
       isMade = true
       heard = now
     }
 
-    /// Abandons the present consumer, as a message is or may be missing.
     mutating func lose() {
       if let token { abandoned.append(token) }
       token = nil
@@ -88,12 +84,11 @@
           return .isLost
         }
         guard let reply else {
-          // The heartbeat of an idle consumer. All its messages have arrived, as their order is kept.
+          // An idle consumer's heartbeat, which arrives after its other messages.
           if lastSent == number, behind != nil { isIdle = true }
           return .nothing
         }
         question = reply
-        // The server sends no more until the received entries are delivered.
         return records.isEmpty ? .hasQuestion : .hasRecords
       case .entry(let place):
         guard place.number == number + 1 else {
@@ -108,7 +103,6 @@
         position = place.position
         records.append(LogRecord(position: position, bytes: message.bytes))
         bytes += message.bytes.count
-        // If more is about to arrive, the reader is not woken for each entry.
         let isEnough = place.pending == 0 || records.count >= Self.batchCount || bytes >= Self.batchBytes
         return isEnough ? .hasRecords : .nothing
       }
@@ -116,11 +110,10 @@
 
     var hasRecords: Bool { !records.isEmpty }
 
-    /// The flow control request, once all entries are delivered. Until then it stays unanswered, which bounds the
-    /// buffer.
+    /// Nil until all entries are delivered, which bounds the buffer.
     mutating func takeQuestion() -> String? { records.isEmpty ? question.take() : nil }
 
-    /// The next step. One step delivers about `limit` bytes.
+    /// A step delivers about `limit` bytes.
     mutating func next(bytes limit: Int = 1 << 20) -> Step {
       if !records.isEmpty {
         var (count, bytes) = (0, 0)
@@ -138,7 +131,7 @@
       return token == nil ? .makeConsumer(after: position) : .wait
     }
 
-    /// Returns whether a new consumer is needed, because of silence or because existing entries do not arrive.
+    /// Returns whether a new consumer is needed.
     ///
     /// - Parameter known: A position that has an entry.
     mutating func look(at now: ContinuousClock.Instant, known: UInt64, silence: Duration) -> Bool {

@@ -3,22 +3,21 @@
   import PureduxLog
   import Synchronization
 
-  /// Receives the messages of consumers.
   protocol InboxReader: AnyObject, Sendable {
     func received(_ message: Inbox.Message, under token: UInt64)
     /// Called every quarter of a second.
     func look(at now: ContinuousClock.Instant)
-    /// Called when no more messages will arrive. The reader ends after those it has received.
+    /// No more messages will arrive.
     func fail(_ error: LogError)
   }
 
-  /// The receivers of a connection's messages. Each request, and each consumer of a reader, has a number.
+  /// The receivers of a connection's messages, by number.
   final class Inbox: Sendable {
     struct Message: Sendable {
       enum Kind: Sendable, Equatable {
         case answer
         case entry(Subjects.Place)
-        /// A server's status: 503 if nobody answers, 100 for a consumer's heartbeat or flow control request.
+        /// 503 if nobody answers, 100 for a consumer's heartbeat or flow control request.
         case status(Int, reply: String?, lastSent: UInt64?)
       }
 
@@ -41,7 +40,7 @@
       var onClose: (@Sendable () -> Void)?
     }
 
-    /// The prefix of this connection's subjects and consumers.
+    /// The prefix of the connection's subjects and consumers.
     private let name = "puredux-" + String(UInt64.random(in: .min ... .max), radix: 36)
     private let receivers = LockedValue(Receivers())
     private let limit = Atomic(1 << 20)
@@ -61,7 +60,7 @@
       return add(.answer(answer, deadline: deadline))
     }
 
-    /// Passes messages under the returned number to a reader while it exists.
+    /// Does not retain the reader.
     func add(_ reader: any InboxReader) -> UInt64 { add(.reader(WeakReader(reader: reader))) }
 
     private func add(_ receiver: Receiver) -> UInt64 {
@@ -83,7 +82,6 @@
       }
     }
 
-    /// Fails all pending requests, and ends all readers.
     func failAll(_ error: LogError) {
       let all = receivers.withLock { receivers in
         defer { receivers.byToken = [:] }
@@ -112,14 +110,13 @@
       }
     }
 
-    /// The connection is lost, and libnats makes another one. Messages in flight were not delivered.
+    /// libnats connects again. Messages in flight are lost.
     func disconnected() { failAll(.unavailable("The connection was lost.")) }
 
     func closed() {
       receivers.withLock { $0.onClose }?()
     }
 
-    /// Fails overdue requests, and has readers check for silence.
     func sweep() {
       let now = ContinuousClock.now
       let late = receivers.withLock { receivers in

@@ -7,14 +7,14 @@
   import Puredux
   import PureduxLog
 
-  /// The subset of JetStream's JSON API that the log needs.
+  /// The subset of JetStream's JSON API that the log needs. libnats' own functions block, and need a thread per
+  /// subscription.
   final class JetStream: Sendable {
     let connection: Connection
     let stream: String
     private let answerLimit: Duration
     private let streams = LockedValue(Streams())
 
-    /// The streams' properties: the subject prefix of the entries, and the message sizes.
     private struct Streams: Sendable {
       var prefix = ""
       var entryLimit = Int.max
@@ -36,20 +36,18 @@
       }
     }
 
-    /// Size limits of an entry and of a snapshot's part: a message without its headers.
+    /// Size limits of an entry and of a snapshot's part, without headers.
     var entryLimit: Int { min(connection.messageLimit, streams.withLock { $0.entryLimit }) - 1024 }
     var valueLimit: Int { min(connection.messageLimit, streams.withLock { $0.valueLimit }) - 1024 }
 
-    /// The subject prefix of the entries. Another stream of the same name has another prefix.
+    /// Differs between streams of the same name.
     var prefix: String { streams.withLock { $0.prefix } }
 
-    /// Throws if another stream has replaced this one.
     func checkIdentity() async throws(LogError) {
       guard try await info(of: stream).config.prefix != prefix else { return }
       throw .damaged(position: 1, "The stream \(stream) was replaced by another one of the same name.")
     }
 
-    /// The stream that stores the bucket.
     var bucketStream: String { "KV_\(stream)-snapshots" }
     func bucketSubject(_ key: String) -> String { "$KV.\(stream)-snapshots.\(key)" }
 
@@ -84,7 +82,7 @@
         switch errCode {
         // No room in the stream, in the account or on the server.
         case 10077 where text.contains("maximum"), 10122, 10047, 10023, 10028, 10002: return .full(text)
-        // A message or configuration is rejected, or a single server is asked for several replicas.
+        // Invalid messages and configurations; several replicas on a single server.
         case 10054, 10052, 10074: return .refused(text)
         // Not all servers are available yet.
         case 10005: return .unavailable(text)
@@ -107,7 +105,7 @@
       }
     }
 
-    /// Publishes a request. The wait ignores cancellation: it ends with an answer, or at the time limit.
+    /// Ends with an answer or at the time limit, never by cancellation.
     private func answer(
       _ subject: String, _ bytes: [UInt8], header: (name: String, value: String)? = nil
     ) async throws(LogError) -> [UInt8] {
@@ -127,9 +125,9 @@
       try decode(try await answer("$JS.API." + subject, encode(body)))
     }
 
-    /// Appends a message to a stream, and returns its position.
+    /// Appends a message, and returns its position.
     ///
-    /// - Parameter revision: The required position of the subject's last message; 0 for no message.
+    /// - Parameter revision: The required position of the subject's last message; 0 for none.
     func put(_ subject: String, _ bytes: [UInt8], revision: UInt64? = nil) async throws(LogError) -> Answer<UInt64> {
       let header = revision.map { (name: "Nats-Expected-Last-Subject-Sequence", value: String($0)) }
       let answer: Answer<PublishAnswer> = try decode(try await answer(subject, bytes, header: header))
@@ -139,7 +137,7 @@
       }
     }
 
-    /// The position in the answer to a published entry, found without decoding the whole answer.
+    /// Does not decode the whole answer.
     static func position(in answer: Inbox.Message) -> Result<UInt64, LogError> {
       if case .status(let status, _, _) = answer.kind {
         return .failure(.unavailable("Nobody answers for the stream (\(status))."))
@@ -150,7 +148,7 @@
       guard let failure = try? Self.decoder.decode(Envelope.self, from: Data(answer.bytes)).error else {
         return .failure(.unavailable("The answer cannot be read."))
       }
-      // Only a message's size is refused for good. A sealed stream or a missing permission may change.
+      // Only the size is refused for good: a sealed stream or a missing permission may change.
       if case .refused(let text) = failure.error, failure.errCode != Failure.messageTooLarge {
         return .failure(.unavailable(text))
       }
@@ -181,7 +179,6 @@
 
     struct Empty: Codable, Sendable {}
 
-    /// A stream's configuration: to create it, and to check an existing one.
     struct StreamConfiguration: Codable, Sendable {
       var name: String
       var subjects: [String]?
@@ -207,27 +204,23 @@
       var subjectTransform: Empty?
 
       static func entries(of stream: String, replicas: Int) -> StreamConfiguration {
-        // Distinguishes this stream from an earlier one of the same name, so that late messages to that one do not
-        // enter. A backup keeps it.
+        // Keeps out late messages to an earlier stream of the same name. A backup retains it.
         let identity = String(UInt64.random(in: .min ... .max), radix: 36)
         return StreamConfiguration(
           name: stream, subjects: ["\(stream).\(identity).*"], numReplicas: replicas)
       }
 
-      /// The configuration of a key-value bucket with one value per key.
       static func snapshots(of stream: String, replicas: Int) -> StreamConfiguration {
         StreamConfiguration(
           name: "KV_\(stream)-snapshots", subjects: ["$KV.\(stream)-snapshots.>"], maxMsgsPerSubject: 1,
           numReplicas: replicas, allowRollupHdrs: true, allowDirect: true)
       }
 
-      /// The subject prefix, for a stream of entries or a bucket.
       var prefix: String? {
         subjects?.first { $0.hasPrefix(name + ".") && $0.hasSuffix(".*") || $0.hasPrefix("$KV.") }
           .map { String($0.dropLast()) }
       }
 
-      /// The reason why an existing stream cannot be used.
       func objection(to other: StreamConfiguration) -> String? {
         if other.retention != "limits" { return "its retention is \(other.retention)" }
         if other.storage != "file" { return "it is kept in memory" }
@@ -260,7 +253,6 @@
       try await request("STREAM.INFO.\(stream)", Empty(), for: StreamInfo.self).get()
     }
 
-    /// Returns a stream's properties. Creates the stream if it does not exist.
     @discardableResult func ensure(
       _ configuration: StreamConfiguration, making: Bool = true
     ) async throws(LogError) -> StreamInfo {
@@ -295,12 +287,11 @@
       var nextBySubj: String?
     }
 
-    /// A subject's last message, according to the stream's leader.
+    /// According to the stream's leader.
     func last(of subject: String, in stream: String) async throws(LogError) -> StoredMessage? {
       try await message(MessageRequest(lastBySubj: subject), in: stream)
     }
 
-    /// A subject's first message at or after a position.
     func first(of subject: String, from position: UInt64, in stream: String) async throws(LogError) -> StoredMessage? {
       try await message(MessageRequest(seq: position, nextBySubj: subject), in: stream)
     }
@@ -316,7 +307,6 @@
       var seq: UInt64?
     }
 
-    /// Removes a subject's messages before a position, or all of them.
     func purge(_ subject: String, before position: UInt64? = nil, in stream: String) async throws(LogError) {
       _ = try await request(
         "STREAM.PURGE.\(stream)", Purge(filter: subject, seq: position), for: Empty.self
@@ -333,7 +323,7 @@
         var lastSeq: UInt64
       }
       var state: State
-      /// The number of subjects. Nil from servers that do not page.
+      /// Nil from servers that do not page.
       var total: Int?
     }
 
@@ -349,8 +339,7 @@
       try await info(of: pattern, in: stream).state
     }
 
-    /// A page of the subjects that have messages, in order, from an offset on; and the number of all subjects. A server
-    /// sends 100,000 per page.
+    /// A sorted page of the subjects that have messages, and the number of all. A server sends 100,000 per page.
     func page(
       of pattern: String, from offset: Int, in stream: String
     ) async throws(LogError) -> (subjects: [String], total: Int) {
@@ -359,12 +348,12 @@
       return (subjects, info.total ?? 0)
     }
 
-    /// The subjects that have messages, limited to one page.
+    /// At most one page.
     func subjects(_ pattern: String, in stream: String) async throws(LogError) -> [String] {
       try await state(of: pattern, in: stream).subjects.map { Array($0.keys) } ?? []
     }
 
-    /// A subject's number of entries, and the last position of the whole stream.
+    /// Also returns the stream's last position.
     func entries(of subject: String) async throws(LogError) -> (count: Int, last: UInt64) {
       let state = try await state(of: subject, in: stream)
       return (state.subjects?[subject] ?? 0, state.lastSeq)
@@ -395,8 +384,8 @@
 
     private struct ConsumerInfo: Decodable, Sendable { var numPending: UInt64? }
 
-    /// Creates a consumer that sends the messages of a subject or pattern to the target: once, in order, until the
-    /// target has no listener for a while. Returns the number of existing messages.
+    /// Sends each message once, in order, until the target has no listener for a while. Returns the number of existing
+    /// messages.
     @discardableResult func consume(
       _ subject: String, of stream: String, from position: UInt64, as name: String, to target: String,
       heartbeat: Duration
@@ -405,7 +394,7 @@
       let configuration = ConsumerConfiguration(
         name: name, deliverSubject: target, optStartSeq: max(1, position), idleHeartbeat: nanoseconds,
         inactiveThreshold: nanoseconds * 5, filterSubject: subject)
-      // A pattern cannot be a part of the request's subject.
+      // The request's subject cannot contain a pattern.
       let place = subject.contains("*") ? "" : "." + subject
       return try await request(
         "CONSUMER.CREATE.\(stream).\(name)\(place)",
@@ -413,7 +402,6 @@
       ).get().numPending ?? 0
     }
 
-    /// Deletes an abandoned consumer.
     func drop(_ name: String, of stream: String) {
       connection.publish("$JS.API.CONSUMER.DELETE.\(stream).\(name)")
     }

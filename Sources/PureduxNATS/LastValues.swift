@@ -2,17 +2,15 @@
   import Puredux
   import PureduxLog
 
-  /// Reads the values of all of the bucket's keys that match a pattern, by one consumer: a shell around `Consumption`,
-  /// like `Reader`. The bucket has one message for each key.
+  /// Reads the values of the bucket's keys that match a pattern.
   final class LastValues: InboxReader {
     private struct State: Sendable {
       var consumption = Consumption(after: 0)
       var failure: LogError?
-      /// The number of values that have not arrived; nil until it is known.
+      /// Values that have not arrived; nil until known.
       var pending: UInt64?
       var heard = ContinuousClock.now
-      /// The silence after which a new consumer counts the values again, as some may have been removed. It doubles each
-      /// time, as a slow connection is not helped by new consumers.
+      /// After this silence a new consumer counts the values again, as some may have been removed.
       var silence = Duration.seconds(2)
     }
 
@@ -41,7 +39,7 @@
       }
     }
 
-    /// The next values. Nil at the end, or if the task is cancelled. A value that is written meanwhile may be repeated.
+    /// Nil at the end, or if the task is cancelled. A value written meanwhile may be repeated.
     func next() async throws(LogError) -> [LogRecord]? {
       while !Task.isCancelled {
         let count = arrivals.count
@@ -76,7 +74,7 @@
       state.withLock { state in
         state.heard = made
         state.consumption.made(token, at: made)
-        // Otherwise the last value says so, and may have arrived before this.
+        // Otherwise the last value reports the end.
         if pending == 0 { state.pending = 0 }
       }
     }

@@ -2,62 +2,56 @@
   import Puredux
   public import PureduxLog
 
-  /// Logs on a NATS cluster, for stores on any number of machines. Each tree is a subject of one JetStream stream.
+  /// Logs on a NATS cluster. Each tree is a subject of one JetStream stream.
   ///
   ///     let log = try await NATSLog(servers: ["nats://10.0.0.1:4222", "nats://10.0.0.2:4222", "nats://10.0.0.3:4222"])
   ///     let board = try await RootStore(following: log["boards/17"], initialState: Board()) { $0.apply($1) }
   ///
-  /// NATS 2.10 or later is required.
+  /// Requires NATS 2.10 or later. One connection serves all trees, with about six threads in the process. libnats is
+  /// never called on the cooperative thread pool.
   ///
-  /// **Durability.** An acknowledged entry is in the memory of most of the stream's replicas, and on their disks if the
-  /// servers' `jetstream` section has `sync_interval: always`. A client cannot request that. Without it, NATS may lose
-  /// acknowledged entries and reorder the last ones if most servers die at once.
+  /// **Durability.** An acknowledged entry is in the memory of most of the stream's replicas. It is on their disks if
+  /// the servers' `jetstream` section has `sync_interval: always`, which a client cannot request. Otherwise, NATS may
+  /// lose acknowledged entries and reorder the last ones if most servers die at once.
   ///
-  /// **Server failures.** Until the other servers agree, for some seconds, the log accepts and delivers nothing. It
-  /// then continues by itself, through another server if necessary. `head()` is answered by the stream's leader. For
-  /// some seconds, a leader that is cut off from the other servers may return an old position.
+  /// **Server failures.** Until the other servers agree, for some seconds, the log accepts and delivers nothing; it
+  /// then continues by itself. For some seconds, a leader that is cut off may return an old position for `head()`.
   ///
   /// **Truncation** purges entries ten seconds after the call, or at the next truncation if this process ends earlier.
-  /// A reader that has not reached the entries receives them until then, and afterwards throws `LogError.truncated`.
-  /// The last entry always stays. A position that is not one of the tree's entries truncates nothing.
+  /// A reader that has not reached them by then throws `LogError.truncated`. The last entry always stays. A position
+  /// without an entry of the tree truncates nothing.
   ///
-  /// **Loss.** If entries were removed from the stream by other means, a reader that needs them throws
-  /// `LogError.damaged`. If a tree has no entry left, every reader does. To detect this, the bucket notes each tree's
-  /// first entry. A reader checks the note twice a minute, and before it delivers entries if its last check is more
-  /// than five seconds old. An empty log checks it as well. A check takes one round trip, and three more at a tree's
-  /// first entry.
-  ///
-  /// One connection serves all trees, with about six threads in the whole process. libnats is never called on the
-  /// cooperative thread pool. JetStream is used through its messages, as libnats' own functions for it block and need a
-  /// thread per subscription.
+  /// **Loss.** If entries were removed by other means, a reader that needs them throws `LogError.damaged`; if none is
+  /// left, every reader does. Readers check the tree's first entry twice a minute, and before a delivery if the last
+  /// check is more than five seconds old. Opening an empty log checks it too. A check takes one round trip, and three
+  /// more at the first entry.
   public final class NATSLog: LogDirectory {
     /// Settings of the stream and the connection.
     public struct Options: Sendable {
-      /// The name of the stream: letters, digits, `-` and `_`. A new stream has the subjects `<stream>.<a number of its
-      /// own>.*`. Snapshots are in the bucket `<stream>-snapshots`.
+      /// The name of the stream: up to 200 letters, digits, `-` and `_`. A new stream has the subjects
+      /// `<stream>.<random number>.*`. Snapshots are in the bucket `<stream>-snapshots`.
       public var stream = "puredux"
-      /// Whether a missing stream is created. If false, `init` throws `.refused` instead: for tools that only read.
+      /// Whether a missing stream is created. If false, `init` throws `.refused` instead, for tools that only read.
       public var makesStream = true
       /// The replicas of a stream that is created here, 1 to 5. One is for experiments.
       public var replicas = 3
       /// The client's credentials.
       public var credentials = Credentials.none
-      /// The certificates for TLS. Without them, TLS is still used for servers named `tls://…`, with the system's
-      /// certificates.
+      /// The certificates for TLS. If nil, servers named `tls://…` are still reached by TLS.
       public var tls: TLS?
-      /// How long `init` tries to connect and to find or create the stream. A request in progress then may take
-      /// `answerLimit` longer. Both limits are clamped to between zero and a hundred years.
+      /// How long `init` tries to connect and to find or create the stream; a pending request may take `answerLimit`
+      /// longer. Both limits are clamped to between zero and a hundred years.
       public var connectLimit = Duration.seconds(10)
       /// The time after which an unanswered request fails with `.unavailable`.
       public var answerLimit = Duration.seconds(5)
-      /// The interval of the servers' heartbeats while nothing is new: between a tenth of a second and a minute. A
-      /// reader that receives nothing for 2.5 intervals starts a new consumer.
+      /// The interval of the servers' heartbeats while nothing is new, a tenth of a second to a minute. A reader that
+      /// receives nothing for 2.5 intervals starts a new consumer.
       public var heartbeat = Duration.seconds(2)
       /// The delay between a truncation and its purge.
       var truncationGrace = Duration.seconds(10)
-      /// How long a reader delivers entries without checking for missing ones: half of `truncationGrace`.
+      /// How long readers deliver without a check for missing entries: half of `truncationGrace`.
       var lossCheck = Duration.seconds(5)
-      /// The interval of an idle reader's checks for missing entries.
+      /// The interval of an idle reader's checks.
       var idleCheck = Duration.seconds(30)
 
       /// The defaults.
@@ -76,7 +70,7 @@
 
       let kind: Kind
 
-      /// No credentials, for servers that admit every client.
+      /// No credentials.
       public static let none = Credentials(kind: .none)
 
       /// A user name and a password.
@@ -100,14 +94,14 @@
     public struct TLS: Sendable, Hashable {
       /// The trusted certificates; by default the system's.
       public var trusted: String?
-      /// The client's certificate and its chain, if the servers require one.
+      /// The client's certificate chain, if the servers require one.
       public var certificate: String?
-      /// The private key of `certificate`; by default it is read from that file.
+      /// The private key of `certificate`, if that file does not have it.
       public var key: String?
-      /// The host name in the server's certificate, if it differs from the name in the address.
+      /// The host name in the server's certificate, if it differs from the address.
       public var hostname: String?
 
-      /// Creates TLS settings. By default, the system's certificates are trusted and the client has none.
+      /// Creates TLS settings.
       public init(
         trusted: String? = nil, certificate: String? = nil, key: String? = nil, hostname: String? = nil
       ) {
@@ -128,12 +122,11 @@
     /// Connects to a cluster, and creates the stream if it does not exist.
     ///
     /// - Parameters:
-    ///   - servers: Some hosts of the cluster, each with a port unless that is 4222. The other servers are learned from
-    ///     them.
+    ///   - servers: Some hosts of the cluster, each with a port unless that is 4222.
     ///   - options: Settings of the stream and the connection.
-    /// - Throws: `LogError.unavailable` if no majority of the servers can be reached within `connectLimit`; `.refused`
-    ///   if the options or addresses are invalid, or an existing stream is unsuitable, as one that removes entries by
-    ///   itself.
+    /// - Throws: `LogError.unavailable` if no majority of the servers answers within `connectLimit`, or if the task is
+    ///   cancelled; `.full` if the servers have no room for the stream; `.refused` if an option or address is invalid,
+    ///   or an existing stream is unsuitable, such as one that removes entries by itself.
     public init(servers: [String], options: Options = Options()) async throws(LogError) {
       var options = options
       options.connectLimit = options.connectLimit.clamped
@@ -176,17 +169,17 @@
       }
     }
 
-    /// The log of a tree. Contacts no server until it is used. If the log is empty then, a mark in the bucket says that
-    /// the tree is in use, until it is removed.
+    /// The log of a tree. Contacts no server until it is used. If the log is empty then, the bucket notes until the
+    /// tree's removal that it is in use.
     ///
     /// - Parameter key: Any text of up to 1,000 bytes, where each byte other than an ASCII letter, digit, `-` or `_`
-    ///   counts as three. A longer key is refused when the log is used (`LogError.refused`). Equal texts are one key,
-    ///   however their accents are written.
+    ///   counts as three. Uses of a log with a longer key throw `LogError.refused`. Equal texts are one key, however
+    ///   their accents are encoded.
     public subscript(key: String) -> any OrderedLog { NATSTree(of: key, in: self) }
 
-    /// Closes the connection, once the summaries of ended stores are saved or have failed. Every follower then gets
-    /// `LogError.unavailable`, for good. Shut the stores down first. Without this call, the connection closes when the
-    /// log and its trees are released.
+    /// Closes the connection, after the summaries of ended stores are saved or have failed. Every follower then gets
+    /// `LogError.unavailable`, for good: shut the stores down first. Otherwise, the connection closes when the log and
+    /// its trees are released.
     public func close() async {
       // Not cancelled with the caller's task.
       await Task {
@@ -199,7 +192,7 @@
       await jetStream.connection.close()
     }
 
-    /// Runs work that `close` waits for.
+    /// `close` waits for the work.
     func saving(_ body: @escaping @Sendable () async -> Void) {
       savings.withLock { $0 += 1 }
       Task.detached { [self] in
@@ -209,15 +202,14 @@
       }
     }
 
-    /// Lists keys in the order of their names on the servers. Up to 100,000 names are fetched and in memory at a time,
-    /// and the names of all keys of which a tree was removed.
+    /// Lists keys in the order of their names on the servers. In memory are up to 100,000 names, and those of all keys
+    /// with removed trees.
     public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> {
       struct Found: Sendable {
         var pages = Pages()
         /// In reverse order.
         var keys: [String] = []
         var removed: Set<String>?
-        /// The listed keys whose removal notes are damaged.
         var damaged: Set<String> = []
         var isWhole = false
       }
@@ -247,14 +239,13 @@
       }
     }
 
-    /// Lists summaries in the order in which they were saved, by one consumer of the bucket. In memory are the server's
-    /// read-ahead, the listed keys, and the names of the keys of which a tree was removed. A summary is left out if its
-    /// tree's removal note cannot be read.
+    /// Lists summaries in the order in which they were saved. In memory are the server's read-ahead, the listed keys,
+    /// and the names of keys with removed trees. A summary is left out if its tree's removal note is unreadable.
     public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
       struct Found: Sendable {
         /// In reverse order.
         var summaries: [LogSummary] = []
-        /// Keys already listed: a summary saved during the listing is sent again.
+        /// A summary saved during the listing is sent again.
         var keys: Set<String> = []
         var removed: Set<String>?
       }
@@ -266,7 +257,7 @@
           let known = found.withLock { $0.removed }
           let removed = if let known { known } else { try await removedNames() }
           guard let records = try await values.next() else { return nil }
-          // Moved out of the lock, so that no batch copies the keys.
+          // Moved out, so that no batch copies the keys.
           var now = found.withLock { found in
             defer { found.keys = [] }
             return Found(keys: found.keys, removed: removed)
@@ -284,8 +275,7 @@
       }
     }
 
-    /// Whether a summary is of the present tree. If the removal note is damaged, that cannot be told, and all of the
-    /// key's summaries are left out.
+    /// False if the removal note is damaged.
     private func isThere(_ stored: Bucket.StoredSummary, _ removed: Set<String>) async throws(LogError) -> Bool {
       guard let name = Subjects.token(of: stored.key), removed.contains(name) else { return stored.number == 0 }
       do throws(LogError) {
@@ -314,14 +304,13 @@
       }
     }
 
-    /// The key of an existing tree, if it begins with a prefix.
     private func key(
       of token: some StringProtocol, _ removed: Set<String>, _ prefix: String, _ damaged: inout Set<String>
     ) async throws(LogError) -> String? {
       guard let (base, number) = Subjects.parts(ofToken: token), let key = Subjects.key(ofToken: base),
         key.isKey(beginningWith: prefix)
       else { return nil }
-      // A removed tree's entries are purged later. A name by an older version may be of another spelling.
+      // A name by an older version may have another spelling.
       let name = Subjects.token(of: key.composed) ?? base
       guard removed.contains(name) else { return number == 0 ? key : nil }
       do throws(LogError) {
@@ -335,16 +324,14 @@
 
     /// Removes the tree of a key, unless nobody has used it.
     ///
-    /// The removal is first noted in the bucket: from then on, the key names a new tree, under another name. A final
-    /// entry is then appended to the old tree, at which its readers stop. Earlier entries and snapshots are purged. Ten
-    /// seconds later, the final entry and entries that were in flight are purged. If this process dies before that, the
-    /// key's next user completes the removal.
+    /// From a note in the bucket on, the key names a new tree, under another name. A final entry stops the old tree's
+    /// readers, and its other data is purged. Ten seconds later, so are the final entry and entries that were in
+    /// flight, by the key's next user if this process has died.
     ///
-    /// A process that does not know of the removal yet may get an acknowledgement for an entry of no tree.
+    /// A process that has not noticed the removal may get an acknowledgement for an entry of no tree.
     public func remove(_ key: String) async throws(LogError) { try await NATSTree(of: key, in: self).remove() }
 
-    /// Creates the stream and the snapshots' bucket if they do not exist. Retries until the deadline, as servers that
-    /// have just started have not agreed yet.
+    /// Retries, as servers that have just started have not agreed yet.
     private func prepare(until deadline: ContinuousClock.Instant) async throws(LogError) {
       while true {
         do {
@@ -366,7 +353,6 @@
   }
 
   extension LogError {
-    /// Whether a retry may succeed.
     var isPassing: Bool {
       if case .unavailable = self { true } else { false }
     }

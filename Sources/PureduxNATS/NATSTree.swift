@@ -2,15 +2,14 @@
   import Puredux
   import PureduxLog
 
-  /// The log of one tree on a cluster: one subject of the stream, and keys of the bucket.
   final class NATSTree: LogOfEngine, ProbedLog, SnapshotStore, SummaryStore {
     private struct Known: Sendable {
       var position: UInt64 = 0
-      /// The error that ends this log for good, once it is found.
+      /// The error that ends this log for good.
       var damage: LogError?
     }
 
-    /// The entries that must exist, once a log has had any.
+    /// The entries that must exist, once there was one.
     struct Extent: Equatable, Sendable {
       /// Entries up to this position may have been purged.
       var truncated: UInt64
@@ -18,8 +17,8 @@
       /// The tree's very first entry, if known.
       var start: UInt64?
 
-      /// Whether no entry after a position is missing, if `left` is the stream's first entry. Every removal takes all
-      /// entries before some entry.
+      /// Whether no entry after a position is missing, if `left` is the stream's first: removals take all entries
+      /// before some entry.
       func isWhole(behind position: UInt64, beginningWith left: UInt64) -> Bool {
         left <= max(position, start ?? 0) || (position >= truncated && left <= first)
       }
@@ -29,22 +28,19 @@
 
     private struct Naming: Sendable {
       var token: String?
-      /// The number of trees of the key that were removed before this one.
       var number: UInt64 = 0
-      /// Appends that wait for the name, and whether a task is finding it out.
       var waiting: [Append] = []
       var isAsking = false
     }
 
-    /// The last entry of a removed tree, at which readers stop. Older versions stop as well, as at a newer format.
+    /// The last entry of a removed tree, at which readers stop. To older versions it is of a newer format.
     static let end: [UInt8] = [0x50, 0x44, 0x58, 0xFF] + Array("removed".utf8)
 
     let owner: NATSLog
     var engine: NATSLog { owner }
     var probe: Probe { owner.probe }
     private let key: String
-    /// The possible names of the key's first tree: its own, and those that older versions gave to other spellings.
-    /// Empty if the key is too long.
+    /// The possible names of the key's first tree. Empty if the key is too long.
     private let tokens: [String]
     private let naming = LockedValue(Naming())
     private let knowledge = LockedValue(Known())
@@ -71,13 +67,13 @@
       return token
     }
 
-    /// Finds out the tree's name, once. Throws if the tree has been removed since.
+    /// Finds out the tree's name, once. Throws if the tree has been removed.
     func learn() async throws(LogError) {
       if damage == .removed { throw .removed }
       if naming.withLock({ $0.token != nil }) { return }
       let base = try base()
       let removals = try await Bucket(jetStream, token: base).removals()
-      // The remover died, or still waits for entries that are in flight.
+      // The remover died, or waits for entries in flight.
       for number in removals.cleared..<max(removals.cleared, removals.removed) { try await finishRemoval(of: number) }
       let number = removals.removed
       let token = number > 0 ? Subjects.token(base, number: number) : try await spelling() ?? base
@@ -88,7 +84,6 @@
       }
     }
 
-    /// The spelling's name that has entries.
     private func spelling() async throws(LogError) -> String? {
       guard tokens.count > 1 else { return nil }
       var found: [String] = []
@@ -119,14 +114,14 @@
 
     func noteRemoved() { knowledge.withLock { $0.damage = .removed } }
 
-    /// Throws if a message is the final entry of a removed tree.
+    /// Throws if a message is a removed tree's final entry.
     private func entry(_ message: JetStream.StoredMessage?) throws(LogError) -> JetStream.StoredMessage? {
       guard let data = message?.data, data.elementsEqual(Self.end) else { return message }
       noteRemoved()
       throw .removed
     }
 
-    /// Throws if the tree has been removed. Called if fewer entries are found than expected.
+    /// Called if fewer entries are found than expected.
     private func checkRemoval() async throws(LogError) {
       let removals = try await Bucket(jetStream, token: base()).removals()
       guard removals.removed > naming.withLock({ $0.number }) else { return }
@@ -134,7 +129,6 @@
       throw .removed
     }
 
-    /// Throws if the stream is not the one that was opened.
     func checkIdentity() async throws(LogError) {
       do {
         try await jetStream.checkIdentity()
@@ -144,7 +138,7 @@
       }
     }
 
-    /// Notes an append's position. Returns damage if it is not after the last position known before.
+    /// Returns damage if an append does not come after the last position known before.
     private func appended(at position: UInt64, behind before: UInt64) -> LogError? {
       knowledge.withLock { known in
         if position <= before, known.damage == nil {
@@ -220,10 +214,10 @@
       let subject = try subject()
       var head = try entry(try await jetStream.last(of: subject, in: stream))?.seq ?? 0
       if head == 0 {
-        // `remove` finds a tree without entries by this note, and ends it for its followers.
+        // `remove` finds the tree by this note.
         try await bucket().noteOpening()
         _ = try await checkEntries(behind: 0)
-        // A server with damaged files may find entries but no last one. A log with entries never has the head 0.
+        // A server with damaged files may find entries but no last one.
         if let first = try entry(try await jetStream.first(of: subject, from: 1, in: stream))?.seq {
           head = try entry(try await jetStream.last(of: subject, in: stream))?.seq ?? 0
           guard head >= first else {
@@ -239,20 +233,18 @@
 
     func extent() async throws(LogError) -> Extent? { try await bucket().extent() }
 
-    /// Throws if an entry after a position is missing, or if no entry is left: the last one always stays. Notes the
-    /// tree's first entry if that is not noted yet, so that a later loss of committed entries is detected.
+    /// Throws if an entry after a position is missing, or if none is left. Notes the tree's first entry.
     ///
     /// If this returns, entries that were received before the call and continue at the position have no gap.
     ///
-    /// - Returns: How far the log was truncated. Entries after it are not purged within the truncation delay.
+    /// - Returns: How far the log was truncated. Later entries are not purged within the truncation delay.
     func checkEntries(behind position: UInt64) async throws(LogError) -> UInt64 {
       try await learn()
       let subject = try subject()
       // A second look resolves changes between the requests.
       for _ in 0..<2 {
         async let noted = result { () async throws(LogError) in try await self.extent() }
-        // An entry at the position proves that none after it is missing. It was just sent; the first entry may be
-        // large.
+        // An entry at the position proves that none after it is missing. It was just sent; the first one may be large.
         let nearest = try entry(try await jetStream.first(of: subject, from: max(1, position), in: stream))?.seq
         var extent = try await noted.get()
         if let extent, nearest == position { return extent.truncated }
@@ -264,7 +256,7 @@
           if try await isEmpty(extent) { throw loss(behind: position, nil) }
           continue
         }
-        // The note is read again, as it may have changed before the entries did.
+        // The note may have changed before the entries did.
         if !(extent?.isWhole(behind: position, beginningWith: first) ?? false) {
           // A late entry of a process that missed the removal must not begin a tree.
           try await checkRemoval()
@@ -274,16 +266,15 @@
         guard !extent.isWhole(behind: position, beginningWith: first) else { return extent.truncated }
         throw position < extent.truncated ? .truncated(first: first) : loss(behind: position, first)
       }
-      // The servers disagree for now. The caller retries.
+      // The caller retries.
       throw .unavailable("The stream counts entries of the log \(key), but shows none.")
     }
 
-    /// Whether no entry of the log is left. False if an entry has arrived meanwhile.
+    /// False if an entry has arrived meanwhile.
     private func isEmpty(_ extent: Extent) async throws(LogError) -> Bool {
       let state = try await jetStream.entries(of: subject())
       guard state.count == 0 else { return false }
-      // A stream never forgets its last position. These servers have not reached it yet, or never will after an older
-      // backup was restored.
+      // A stream never forgets its last position: these servers have not reached it yet, or are restored from a backup.
       if state.last < extent.first {
         throw .unavailable("The stream ends at \(state.last), and the log has had an entry at \(extent.first).")
       }
@@ -310,7 +301,7 @@
     func truncate(through position: UInt64) async throws(LogError) {
       try await learn()
       let subject = try subject()
-      // The last entry stays, as it carries the head. A position without an entry does not identify the next entry.
+      // The last entry carries the head. A position without an entry does not identify the next one.
       guard position > 0, position < .max,
         try await jetStream.first(of: subject, from: position, in: stream)?.seq == position,
         let first = try entry(try await jetStream.first(of: subject, from: position + 1, in: stream))?.seq
@@ -332,7 +323,7 @@
       let truncated = try await extent()?.truncated ?? 0
       guard let first, at == position || position <= truncated else { throw .notErasable(position) }
       try await bucket().truncate(through: position, to: first)
-      // A reader that has just checked for losses would not notice this one: wait until its check has expired.
+      // A reader that has just checked for losses would miss this one: its check must expire.
       do {
         try await Task.sleep(for: owner.options.truncationGrace)
       } catch {
@@ -384,7 +375,7 @@
 
     // MARK: Removal
 
-    /// Notes the removal, which takes effect with that, and purges the tree's data.
+    /// The removal takes effect with its note.
     func remove() async throws(LogError) {
       try await learn()
       let hasEntries = try await jetStream.last(of: subject(), in: stream) != nil
@@ -394,7 +385,6 @@
       try await finishRemoval(of: number)
     }
 
-    /// Ends a removed tree for its followers, and purges its data; entries in flight are purged after the delay.
     private func finishRemoval(of number: UInt64) async throws(LogError) {
       let base = try base()
       let names = number == 0 ? tokens : [Subjects.token(base, number: number)]

@@ -9,18 +9,18 @@
     private var last: String?
     private var isWhole = false
 
-    /// The next names; empty at the end. A name that exists all the while is returned once.
+    /// Empty at the end. A name that exists all the while is returned once.
     mutating func next(_ fetch: Fetch) async throws(LogError) -> [String] {
       while !isWhole {
         let (names, total) = try await fetch(offset)
-        // A name before this page was removed, and others may have moved from it to an earlier page.
+        // A name before this page was removed. Others may have moved to an earlier page.
         if offset > 0, let last, names.first.map({ Self.precedes(last, $0) }) ?? true {
           offset = 0
           continue
         }
         let new = names.drop { name in last.map { !Self.precedes($0, name) } ?? false }
         isWhole = offset + names.count >= total
-        // Pages overlap by one name, which shows whether names have moved.
+        // The overlap of one name shows whether names have moved.
         offset += max(1, names.count - 1)
         last = new.last ?? last
         if !new.isEmpty { return Array(new) }

@@ -2,16 +2,14 @@
   import Puredux
   import PureduxLog
 
-  /// Follows one tree's subject: a shell around `Consumption`.
   final class Reader: InboxReader {
     private struct State: Sendable {
       var consumption: Consumption
       var failure: LogError?
       var hasConsumed = false
-      /// The last time that no entry was missing, and the log's truncated position then.
+      /// The last time that no entry was missing, and the truncated position then.
       var checked: ContinuousClock.Instant?
       var truncated: UInt64 = 0
-      /// The last check for missing entries, or the reader's creation.
       var looked = ContinuousClock.now
 
       func isIdle(at now: ContinuousClock.Instant, _ options: NATSLog.Options) -> Bool {
@@ -35,7 +33,6 @@
 
     private var jetStream: JetStream { tree.owner.jetStream }
 
-    /// Deletes abandoned consumers. The servers would delete them as well, after a while.
     private func dropAbandoned() {
       let connection = jetStream.connection
       for token in state.withLock({ $0.consumption.takeAbandoned() }) {
@@ -44,7 +41,7 @@
       }
     }
 
-    /// The next entries; nil if the task is cancelled.
+    /// Nil if the task is cancelled.
     func next() async throws(LogError) -> [LogRecord]? {
       while !Task.isCancelled {
         let count = arrivals.count
@@ -76,8 +73,8 @@
       if let question = state.withLock({ $0.consumption.takeQuestion() }) { jetStream.connection.publish(question) }
     }
 
-    /// Throws if several consumers in a row have sent none of the existing entries. The servers place each consumer at
-    /// random, and a server whose files are damaged may have none of these entries.
+    /// Throws if several consumers in a row sent none of the existing entries: a consumer's random server may have
+    /// damaged files.
     private func checkStarvation(behind position: UInt64) throws(LogError) {
       guard state.withLock({ $0.consumption.starvations > 2 }) else { return }
       throw .unavailable(
@@ -112,8 +109,8 @@
 
     /// Throws if an entry after a position is missing. Called before the entries after it are delivered.
     ///
-    /// A truncation is noted twice `lossCheck` before its purge, so an occasional check is enough. Entries that are
-    /// already truncated may be purged at any moment, and are checked each time.
+    /// A truncation is noted twice `lossCheck` before its purge, so an occasional check is enough. Already truncated
+    /// entries may be purged at any moment, and are checked each time.
     private func checkEntries(behind position: UInt64, isIdle: Bool = false) async throws(LogError) {
       let now = ContinuousClock.now
       let isDue = state.withLock { state in
@@ -126,7 +123,7 @@
       state.withLock { ($0.checked, $0.truncated) = (now, truncated) }
     }
 
-    /// Checks an idle log from time to time. An unavailable server does not end the reader.
+    /// An unavailable server does not end an idle reader.
     private func checkInSilence() async throws(LogError) {
       let (isDue, position) = state.withLock { ($0.isIdle(at: .now, tree.owner.options), $0.consumption.handedOut) }
       guard isDue else { return }

@@ -1,14 +1,12 @@
 #if NATS
   import PureduxLog
 
-  /// Encodes keys as subjects.
   enum Subjects {
     static func isName(_ text: String) -> Bool {
       !text.isEmpty && text.utf8.count <= 200 && text.utf8.allSatisfy(isPlain)
     }
 
-    /// The possible names of a key's tree: that of its composed form, and those that older versions gave to other
-    /// spellings.
+    /// A key's tree may have names that older versions gave to other spellings.
     static func tokens(of key: String) -> [String] {
       var tokens: [String] = []
       for spelling in [key.composed, key, key.decomposed] {
@@ -17,7 +15,7 @@
       return tokens
     }
 
-    /// A key as one token of a subject, which is also valid in a bucket's key. Nil if it is too long.
+    /// One token of a subject and of a bucket's key. Nil if the key is too long.
     static func token(of key: String) -> String? {
       var token = "k"
       for byte in key.utf8 {
@@ -30,7 +28,6 @@
       return token.utf8.count <= 1001 ? token : nil
     }
 
-    /// The name of a key's tree after `number` trees of the key were removed.
     static func token(_ base: String, number: UInt64) -> String { number == 0 ? base : "\(base)/\(number)" }
 
     static func parts(ofToken token: some StringProtocol) -> (base: String, number: UInt64)? {
@@ -57,29 +54,25 @@
       return self.token(of: key) == token ? key : nil
     }
 
-    /// The number after a subject's last dot.
     static func lastNumber(of subject: some BidirectionalCollection<CChar>) -> UInt64? {
       let digits = subject.reversed().prefix { 0x30...0x39 ~= $0 }
       guard !digits.isEmpty, digits.count < 20 else { return nil }
       return digits.reversed().reduce(0) { $0 &* 10 &+ UInt64($1 - 0x30) }
     }
 
-    /// An entry's metadata from its consumer.
     struct Place: Equatable {
-      /// The position in the stream.
       var position: UInt64
       /// The number among the consumer's messages.
       var number: UInt64
-      /// The number of messages that the consumer has yet to send.
+      /// The number of messages yet to come.
       var pending: UInt64
     }
 
-    /// Parses the subject for an entry's acknowledgement:
-    /// `$JS.ACK.<stream>.<consumer>.<deliveries>.<position>.<number>.<time>.<pending>`. With a domain, two more tokens
-    /// follow `ACK`.
+    /// Parses `$JS.ACK.<stream>.<consumer>.<deliveries>.<position>.<number>.<time>.<pending>`, the subject for an
+    /// entry's acknowledgement. With a domain, two more tokens follow `ACK`.
     static func place(in subject: some Sequence<CChar>) -> Place? {
       var (index, part, number) = (0, 0, UInt64(0))
-      // The trailing numbers of the tokens 5 to 8 and 10, counted from zero.
+      // The trailing numbers of the tokens 5 to 8 and 10, from zero.
       var numbers: (UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0)
       for character in subject {
         if index < acknowledging.count, CChar(bitPattern: acknowledging[index]) != character { return nil }
@@ -105,7 +98,7 @@
       return part > 9 ? Place(position: numbers.2, number: numbers.3, pending: numbers.4) : nil
     }
 
-    /// The number after a text in bytes. Nil if `other` is in the bytes.
+    /// The number after a text. Nil if `other` occurs.
     static func number(behind text: String, in bytes: [UInt8], unless other: String) -> UInt64? {
       guard place(of: other, in: bytes) == nil, let start = place(of: text, in: bytes) else { return nil }
       let digits = bytes[start...].drop { $0 == UInt8(ascii: " ") }.prefix { 0x30...0x39 ~= $0 }

@@ -15,25 +15,24 @@
     var parameters: [Parameter] = []
   }
 
-  /// The server's settings for a connection: the server ends a statement that waits for a lock, or that no caller waits
-  /// for. They are in the startup packet, as a statement waits for table locks while it is planned, before its own
-  /// settings apply.
+  /// Settings by which the server ends a statement that waits for a lock, or that no caller waits for. They are in the
+  /// startup packet: a statement waits for table locks while it is planned, before its own settings apply.
   struct Settings: Sendable {
     /// In milliseconds.
     let lockTimeout: Int
-    /// In milliseconds; nil for the role's setting. It does not end a commit's wait for a standby.
+    /// In milliseconds; nil for the role's setting. Does not end a commit's wait for a standby.
     let statementTimeout: Int?
 
     /// - Parameters:
     ///   - answerLimit: How long a caller waits. The server gives up earlier, so that the caller gets its error.
-    ///   - limitsStatements: Whether no caller waits longer than that for any statement.
+    ///   - limitsStatements: Whether no caller waits longer for any statement.
     init(answerLimit: Duration, limitsStatements: Bool) {
       let milliseconds = min(max(0.1, answerLimit / .seconds(1)), 2_000_000) * 1000
       lockTimeout = Int(milliseconds * 0.8)
       statementTimeout = limitsStatements ? Int(milliseconds * 0.9) : nil
     }
 
-    /// Warnings about a commit must arrive, whatever the role or the connection string sets.
+    /// Warnings about a commit must arrive, whatever the role sets.
     private var values: [(name: String, value: String)] {
       [("lock_timeout", "\(lockTimeout)"), ("client_min_messages", "warning")]
         + (statementTimeout.map { [("statement_timeout", "\($0)")] } ?? [])
@@ -41,28 +40,25 @@
 
     var options: String { values.map { "-c \($0.name)=\($0.value)" }.joined(separator: " ") }
 
-    /// A condition: the connection lacks one of the settings, as a pooler may drop them.
+    /// A condition: the connection lacks a setting, as a pooler may drop it.
     var areMissing: String {
       let pairs = values.map { "('\($0.name)', '\($0.value)')" }.joined(separator: ", ")
       return "(SELECT count(*) FROM pg_catalog.pg_settings WHERE (name, setting) IN (\(pairs))) <> \(values.count)"
     }
 
-    /// Applies the settings to its transaction.
     var statement: Statement {
       let calls = values.map { "set_config('\($0.name)', '\($0.value)', true)" }
       return Statement(text: "SELECT " + calls.joined(separator: ", "))
     }
   }
 
-  /// One connection of libpq, through its asynchronous functions. Calls block up to a limit, on a queue whose threads
-  /// may wait.
-  // SAFETY: libpq made the pointer, and only `deinit` destroys it. libpq's functions are called by one thread at a
-  // time, as only blocks on the session's serial queue use a connection.
+  /// One connection of libpq. Calls block, up to a limit.
+  // SAFETY: libpq made the pointer, and only `deinit` destroys it. One thread at a time calls libpq's functions, as
+  // only blocks on the session's serial queue use a connection.
   @safe final class Connection: @unchecked Sendable {
     struct Patience: Sendable {
       var limit: Duration
-      /// Called after each `limit` without an answer, with the total time. If it returns false, the connection is
-      /// abandoned.
+      /// Called after each `limit`, with the total time. If it returns false, the connection is abandoned.
       var goesOn: (@Sendable (Duration) -> Bool)?
     }
 
@@ -73,32 +69,30 @@
     private let connection: OpaquePointer
     private let notices: Notices
     let session: ObjectIdentifier
-    /// Whether the connection cannot be used any more.
     private(set) var isBroken = false
-    /// Whether the next connection should go to another host. This one does not answer, keeps a row locked, or lacks
-    /// entries, like an old primary after a failover.
+    /// Whether the next connection should go to another host: this one does not answer, keeps a row locked, or lacks
+    /// entries.
     private(set) var isLeft = false
-    /// The index of the statement that the server refused in the last call, if it is one of the caller's.
+    /// The index of the caller's statement that the server refused.
     private(set) var refused: Int?
-    /// The first statements of each transaction. If empty, a single statement needs no explicit transaction.
+    /// The first statements of each transaction.
     private var preamble: [Statement] = []
-    /// Whether the log has been opened. From then on a refusal counts as temporary, as passwords and privileges change;
-    /// it does not mean that an entry will never exist.
+    /// From then on a refusal counts as temporary.
     var isOpened = false
 
     private init(_ connection: OpaquePointer, of session: ObjectIdentifier) {
       unsafe self.connection = connection
       self.session = session
       notices = Notices()
-      // SAFETY: libpq calls back with the pointer only within its functions, and not after `PQfinish`. `deinit` calls
-      // that while the notices are still held.
+      // SAFETY: libpq calls back with the pointer only within its functions, and not after `PQfinish`, which `deinit`
+      // calls while the notices are still held.
       unsafe PQsetNoticeReceiver(
         connection,
         { context, result in
           guard let context = unsafe context, let result = unsafe result,
             let source = unsafe PQresultErrorField(result, diagnostic("R"))
           else { return }
-          // The commit's wait for its standby was cancelled, and yet the server reports success.
+          // The wait for a standby was cancelled, and yet the server reports success.
           if unsafe strcmp(source, "SyncRepWaitForLSN") == 0 {
             unsafe Unmanaged<Notices>.fromOpaque(context).takeUnretainedValue().isUnreplicated = true
           }
@@ -112,7 +106,7 @@
 
     // MARK: Connecting
 
-    /// Throws if libpq cannot read a connection string. libpq's own message is not used, as it may contain a password.
+    /// libpq's own message is not used, as it may contain a password.
     static func check(_ text: String) throws(LogError) {
       // SAFETY: libpq made the options, which are freed here. No message is requested.
       guard let options = unsafe PQconninfoParse(text, nil) else {
@@ -123,8 +117,7 @@
       unsafe PQconninfoFree(options)
     }
 
-    /// Connects within a limit. The connection string takes precedence over this library's defaults. Its hosts are
-    /// tried in turn, beginning with the one at an index.
+    /// The connection string takes precedence over this library's defaults.
     static func open(
       _ text: String, settings: Settings, beginningWith host: Int, for session: ObjectIdentifier, limit: Duration
     ) throws(LogError) -> Connection {
@@ -133,7 +126,7 @@
         ("keepalives_count", "3"), ("fallback_application_name", "puredux"), ("dbname", text),
         ("client_encoding", "UTF8"),
       ]
-      // libpq reads all options before it finds that this value is invalid, and connects to no server.
+      // libpq reads all options before it refuses this value, and connects to no server.
       let unconnected = try start(parameters + [("target_session_attrs", "none of these")], for: session)
       if host > 0, let hosts = unconnected.hosts(beginningWith: host) { parameters += hosts }
       let options = [unconnected.options()["options"], settings.options].compactMap(\.self).joined(separator: " ")
@@ -143,7 +136,7 @@
         try opened.connect(limit: limit)
         return opened
       } catch {
-        // A pooler refuses settings in the startup packet. Each transaction then begins with them.
+        // A pooler refuses settings in the startup packet: each transaction then begins with them.
         guard Failure.isOfStartupParameter(error) else { throw error }
         let opened = try start(parameters, for: session)
         try opened.connect(limit: limit)
@@ -167,10 +160,9 @@
       return unsafe Connection(connection, of: session)
     }
 
-    /// libpq's options, from the connection string, its services and the environment.
     private func options() -> [String: String] {
-      // SAFETY: libpq made the array, which ends with an option without a keyword, and is freed here. All used texts
-      // are copied.
+      // SAFETY: libpq made the array, which ends with an option without a keyword, and is freed here. Used texts are
+      // copied.
       guard let options = unsafe PQconninfo(connection) else { return [:] }
       defer { unsafe PQconninfoFree(options) }
       var all: [String: String] = [:]
@@ -182,7 +174,7 @@
       return all
     }
 
-    /// The hosts, beginning with the one at an index. Nil if there is only one.
+    /// Nil if there is only one host.
     private func hosts(beginningWith host: Int) -> [(name: String, value: String)]? {
       let options = options()
       var turned: [(name: String, value: String)] = []
@@ -236,7 +228,6 @@
       return Failure.connecting(message)
     }
 
-    /// The descriptor, to wait for notifications.
     var descriptor: Int32 {
       // SAFETY: the connection is valid until `deinit`.
       unsafe PQsocket(connection)
@@ -259,9 +250,8 @@
 
     private static let begin = Statement(text: "BEGIN ISOLATION LEVEL READ COMMITTED")
 
-    /// Finds out whether each transaction must set its isolation and limits. It must if the default isolation is
-    /// another one, in which an append fails after waiting for another append, or if a pooler has dropped the startup
-    /// settings.
+    /// Each transaction must set its isolation if the default is another one, in which an append that has waited for
+    /// another one fails. It must set its limits if a pooler has dropped them.
     func checkSettings(_ settings: Settings, _ patience: Patience) throws(LogError) {
       let statement = Statement(
         text: """
@@ -275,7 +265,6 @@
       }
     }
 
-    /// Runs one statement in a transaction of its own.
     func query(_ statement: Statement, _ patience: Patience) throws(LogError) -> Answer {
       if preamble.isEmpty { try ask(statement, patience) } else { try transaction([statement], patience)[0] }
     }
@@ -297,7 +286,6 @@
       return answer
     }
 
-    /// Runs statements in one transaction, all or none, in one round trip.
     func transaction(_ statements: [Statement], _ patience: Patience) throws(LogError) -> [Answer] {
       (notices.isUnreplicated, refused) = (false, nil)
       // SAFETY: the connection is valid until `deinit`. No statement is in progress, as each call reads all its
@@ -365,7 +353,7 @@
       }
     }
 
-    /// The next answer. Nil after the last answer to a statement.
+    /// Nil after the last answer to a statement.
     private func nextAnswer(_ patience: Patience) throws(LogError) -> Answer? {
       // SAFETY: the connection is valid until `deinit`. The answer frees the result.
       try wait(patience, for: POLLIN) { () throws(LogError) in unsafe PQisBusy(connection) == 0 }
@@ -376,7 +364,7 @@
       return unsafe Answer(result)
     }
 
-    /// Waits until a condition holds, and reads incoming data meanwhile.
+    /// Reads incoming data while it waits.
     private func wait(
       _ patience: Patience, for events: Int32, _ isDone: () throws(LogError) -> Bool
     ) throws(LogError) {
@@ -385,8 +373,8 @@
       let begin = ContinuousClock.now
       var deadline = begin + patience.limit
       while try !isDone() {
-        // Deciphered data beyond libpq's buffer does not make the descriptor readable. Servers before 17 send small
-        // enough records; later ones, and TLS proxies, do not.
+        // Deciphered data beyond libpq's buffer does not make the descriptor readable. Servers from 17 on, and TLS
+        // proxies, send large records.
         let next = isEncrypted ? min(deadline, .now + .milliseconds(10)) : deadline
         if !wait(for: events, until: next), next == deadline {
           let waited = begin.duration(to: .now)
@@ -413,7 +401,7 @@
       return .unavailable(text)
     }
 
-    /// Marks the connection as unusable if the server has become a standby or is shutting down.
+    /// The server has become a standby, or is shutting down.
     private func found(_ failure: LogError) -> LogError {
       if case .unavailable = failure { isBroken = isBroken || Failure.isOfServer(failure) }
       if Failure.isLocked(failure), hosts(beginningWith: 1) != nil { isLeft = true }
@@ -436,7 +424,6 @@
     }
   }
 
-  /// An error field's code: libpq's header defines these as characters.
   private func diagnostic(_ field: Unicode.Scalar) -> Int32 { Int32(field.value) }
 
   // SAFETY: the pointer is a result of libpq, which belongs to this object, is not changed, and is freed by `deinit`.
@@ -453,7 +440,7 @@
     /// The end of a transaction's answers.
     fileprivate var isSync: Bool { unsafe PQresultStatus(result) == PGRES_PIPELINE_SYNC }
 
-    /// The statement was not run, as an earlier one failed.
+    /// An earlier statement failed.
     fileprivate var isSkipped: Bool { unsafe PQresultStatus(result) == PGRES_PIPELINE_ABORTED }
 
     fileprivate var tag: String { unsafe PQcmdStatus(result).map { unsafe String(cString: $0) } ?? "" }
@@ -475,7 +462,7 @@
         code: field("C") ?? "", message: field("M") ?? Failure.oneLine(whole), detail: field("D"), hint: field("H"))
     }
 
-    /// Passes the bytes of a value to a closure. Nil if the value is null or missing.
+    /// Nil if the value is null or missing.
     private func value<Result>(
       _ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) -> Result
     ) -> Result? {
@@ -509,7 +496,6 @@
   extension EncodedParameters {
     typealias Pointers<Element> = UnsafeBufferPointer<Element>
 
-    /// Passes the parameters to a closure as libpq's arrays.
     fileprivate func withPointers<Result>(
       _ body: (Pointers<Oid>, Pointers<UnsafePointer<CChar>?>, Pointers<Int32>, Pointers<Int32>) -> Result
     ) -> Result {

@@ -1,9 +1,8 @@
 #if PostgreSQL
   import PureduxLog
 
-  /// Maps PostgreSQL's errors to `LogError`.
   enum Failure {
-    /// Joins the lines of libpq's messages, without the location in the server's source.
+    /// Without the location in the server's source.
     static func oneLine(_ text: String) -> String {
       let lines = text.split(whereSeparator: \.isNewline).map { line in
         String(line.drop(while: \.isWhitespace))
@@ -11,7 +10,7 @@
       return lines.filter { !$0.hasPrefix("LOCATION:") }.joined(separator: " ")
     }
 
-    /// The failure of a connection. libpq has the error code only in the message, if at all.
+    /// libpq has the code only in the message, if at all.
     static func connecting(_ message: String) -> LogError {
       // The code follows "FATAL", in the server's language.
       for range in message.ranges(of: ":  ") {
@@ -24,7 +23,7 @@
       return .unavailable(message)
     }
 
-    /// The codes are in the appendix "PostgreSQL Error Codes" of its manual.
+    /// See the appendix "PostgreSQL Error Codes" of its manual.
     static func answered(code: String, message: String, detail: String?, hint: String?) -> LogError {
       var text = "PostgreSQL says \(code): \(message)"
       if let detail { text += " (\(detail))" }
@@ -56,7 +55,6 @@
       }
     }
 
-    /// Whether a pooler refused the settings in the startup packet.
     static func isOfStartupParameter(_ error: LogError) -> Bool {
       switch error {
       case .unavailable(let text), .refused(let text):
@@ -65,7 +63,6 @@
       }
     }
 
-    /// Whether the role lacks a privilege.
     static func isOfRights(_ error: LogError) -> Bool {
       switch error {
       case .unavailable(let text), .refused(let text): text.contains("PostgreSQL says 42501")
@@ -73,12 +70,11 @@
       }
     }
 
-    /// Whether a statement waited in vain for a lock, perhaps of a commit that waits for a standby.
+    /// Perhaps the lock of a commit that waits for a standby.
     static func isLocked(_ error: LogError) -> Bool {
       if case .unavailable(let text) = error { text.contains("PostgreSQL says 55P03") } else { false }
     }
 
-    /// Whether another server, or a new connection, may succeed.
     static func isOfServer(_ error: LogError) -> Bool {
       guard case .unavailable(let text) = error, let range = text.firstRange(of: "PostgreSQL says ") else {
         return true
@@ -89,7 +85,6 @@
   }
 
   extension LogError {
-    /// The error as a temporary one.
     var passing: LogError { if case .refused(let text) = self { .unavailable(text) } else { self } }
   }
 #endif

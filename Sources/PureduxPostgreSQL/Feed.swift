@@ -2,8 +2,7 @@
   import Puredux
   import PureduxLog
 
-  /// One reader's view of a tree: whether more entries may exist, and entries appended by this process, which need not
-  /// be queried. A state machine under a lock.
+  /// One reader's view of a tree, with entries of this process that need no query.
   final class Feed: Sendable {
     enum Step: Equatable {
       case records([LogRecord])
@@ -15,12 +14,11 @@
       var position: UInt64
       var ready: [LogRecord] = []
       var readyBytes = 0
-      /// Whether more entries may exist, and whether they are being read.
       var isBehind = true
       var isReading = false
     }
 
-    /// The size limit of the ready entries, in bytes.
+    /// In bytes.
     static let limit = 1 << 20
 
     let knowledge: Knowledge
@@ -32,7 +30,7 @@
       state = LockedValue(State(position: position))
     }
 
-    /// The next step. After `.read`, call `read` or `failed`.
+    /// After `.read`, call `read` or `failed`.
     func next() -> Step {
       state.withLock { state in
         if !state.ready.isEmpty {
@@ -65,7 +63,6 @@
       arrivals.notify()
     }
 
-    /// Takes entries that this process has appended after a position of a tree.
     func offer(_ entries: [[UInt8]], to id: Int64, behind base: UInt64) {
       guard knowledge.id == id else { return wake() }
       knowledge.saw(base + UInt64(entries.count))
@@ -85,8 +82,7 @@
       arrivals.notify()
     }
 
-    /// Compares the head of a tree with the reader's position. The reader also checks a head before its position, and a
-    /// tree that has replaced its own.
+    /// The reader also checks an earlier head, and a tree that has replaced its own.
     ///
     /// - Returns: Whether the head is news to the reader.
     func found(head: UInt64, of id: Int64) -> Bool {

@@ -1,7 +1,7 @@
 #if PostgreSQL
   import Puredux
 
-  /// The readers of all of a log's trees, to be woken when entries arrive.
+  /// The readers to be woken when entries arrive.
   final class Followers: Sendable {
     private struct Followed: Sendable {
       var id: Int64?
@@ -28,7 +28,7 @@
       }
     }
 
-    /// Notes a tree's number, also that of a tree that replaces another one.
+    /// One tree may replace another.
     func learned(_ id: Int64, of key: String) {
       state.withLock { state in
         guard let known = state.followed[key], known.id != id else { return }
@@ -38,7 +38,7 @@
       }
     }
 
-    /// The followed trees' numbers, and the keys of those without a known number.
+    /// Keys are those of trees without a known number.
     func targets() -> (ids: [Int64], keys: [String]) {
       state.withLock { state in
         (Array(state.keys.keys), state.followed.compactMap { $0.value.id == nil ? $0.key : nil })

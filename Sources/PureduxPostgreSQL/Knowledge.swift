@@ -9,19 +9,17 @@
       var position: UInt64 = 0
       /// The sessions whose servers lack an entry at `position`.
       var suspicious: Set<ObjectIdentifier> = []
-      /// The error that ends this log for good, once it is found.
+      /// The error that ends this log for good.
       var damage: LogError?
     }
 
     private let state = LockedValue(State())
 
-    /// The tree's number. Nil until it is known.
     var id: Int64? { state.withLock { $0.id } }
     var damage: LogError? { state.withLock { $0.damage } }
     var position: UInt64 { state.withLock { $0.position } }
 
-    /// Sets the tree's number unless one is known: a log object stays with its tree, even if another tree takes the
-    /// key.
+    /// A log object stays with its tree, even if another tree takes the key.
     func learn(_ id: Int64) -> Int64 {
       state.withLock { state in
         state.id = state.id ?? id
@@ -29,7 +27,6 @@
       }
     }
 
-    /// Notes that an entry exists at a position, and which session has seen it.
     func saw(_ position: UInt64, by session: ObjectIdentifier? = nil) {
       state.withLock { state in
         state.position = max(state.position, position)
@@ -44,11 +41,9 @@
       }
     }
 
-    /// Checks the head that a session's server reports.
-    ///
     /// - Parameter known: The last known position before the query.
-    /// - Returns: If entries are missing: at first `.unavailable`, as this may be another server, and the second time
-    ///   in a session `.damaged`.
+    /// - Returns: If entries are missing, first `.unavailable`, as this may be another server; the second time in a
+    ///   session `.damaged`.
     func found(head: UInt64, knowing known: UInt64, by session: ObjectIdentifier) -> LogError? {
       if head >= known {
         saw(head, by: session)
@@ -62,7 +57,7 @@
       }
     }
 
-    /// Notes appends after a position. Returns damage if the position is before the last one known.
+    /// Returns damage if the appends' position is before the last one known.
     func appended(_ count: Int, behind base: UInt64, knowing before: UInt64) -> LogError? {
       state.withLock { state in
         if base < before {

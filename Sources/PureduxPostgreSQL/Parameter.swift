@@ -12,7 +12,7 @@
     /// Never empty, so that it has an address.
     private(set) var bytes: [UInt8] = [0]
     private(set) var ranges: [Range<Int>] = []
-    /// The parameters' type numbers, which are the same in every database.
+    /// The same in every database.
     private(set) var types: [UInt32] = []
 
     private enum Kind { static let bytes: UInt32 = 17, integer: UInt32 = 20, text: UInt32 = 25 }
@@ -50,7 +50,7 @@
       }
     }
 
-    /// Appends an array's header: dimensions, no nulls, element type, count, and first index.
+    /// Dimensions, no nulls, element type, count, and first index.
     private mutating func append(headerOf count: Int, _ type: UInt32) {
       append(UInt32(count > 0 ? 1 : 0))
       append(UInt32(0))

@@ -3,54 +3,47 @@
   import Puredux
   public import PureduxLog
 
-  /// Logs in a PostgreSQL database, for stores on any number of machines. All trees are in the tables of one schema.
+  /// Logs in a PostgreSQL database. All trees are in the tables of one schema.
   ///
   ///     let log = try await PostgreSQLLog("postgresql://boards@db.internal/boards")
   ///     let board = try await RootStore(following: log["boards/17"], initialState: Board()) { $0.apply($1) }
   ///
-  /// PostgreSQL 13 or later and libpq 14 or later are required.
+  /// Requires PostgreSQL 13 or later and libpq 14 or later. Two connections serve all trees, one of them for appends.
+  /// No network wait is on the cooperative thread pool.
   ///
-  /// **Order.** A tree's order is the commit order of its transactions. An append raises the head in the tree's row,
-  /// which stays locked until the commit. Positions therefore have no gaps, and no reader sees an entry before its
-  /// predecessors.
+  /// **Order.** An append raises the head in the tree's row, which stays locked until the commit. So positions have no
+  /// gaps, and no reader sees an entry before its predecessors.
   ///
-  /// **Durability.** An acknowledged entry is committed, as safely as the server's, database's or role's
-  /// `synchronous_commit` and `synchronous_standby_names` say. By default, without a standby, it is on the disk of one
-  /// server. If a synchronous standby is promoted, nothing is lost. If an asynchronous one is, the last commits are
-  /// lost, and stores that have seen them stop (`LogStop.unreadable`). A commit whose connection is lost counts as
-  /// neither done nor failed.
+  /// **Durability.** An acknowledged entry is committed, as safely as `synchronous_commit` and
+  /// `synchronous_standby_names` say; by default, it is on the disk of one server. The promotion of a synchronous
+  /// standby loses nothing. That of an asynchronous one loses the last commits, and stores that have seen them stop
+  /// (`LogStop.unreadable`). If the connection is lost during a commit, the outcome is unknown.
   ///
   /// **Server failures.** While the server is away, starts or is a standby, the log accepts and delivers nothing. It
-  /// continues by itself once a server takes writes: the first such host in the connection string. A host that does not
-  /// answer, or lacks known entries, is left for the next one.
+  /// continues by itself with the first host in the connection string that takes writes. A host that does not answer,
+  /// or lacks known entries, is left for the next one.
   ///
-  /// **Following.** An append sends a notification (`NOTIFY`), and one connection listens for all followed trees.
-  /// Notifications may be lost, or not pass a pooler in transaction mode. Therefore one statement polls the heads of
-  /// all followed trees, every `Options.pollInterval`.
+  /// **Following.** An append notifies the followers of all processes (`NOTIFY`). As notifications may be lost, for
+  /// instance in a pooler in transaction mode, one statement also polls all followed trees every
+  /// `Options.pollInterval`.
   ///
   /// **Truncation** deletes entries ten seconds after the call, or at the next truncation if this process ends earlier.
-  /// A reader that has not reached the entries receives them until then, and afterwards throws `LogError.truncated`.
-  /// The last entry always stays.
-  ///
-  /// Two connections serve all trees: one appends; the other reads, listens and does the rest. No network wait is on
-  /// the cooperative thread pool.
+  /// A reader that has not reached them by then throws `LogError.truncated`. The last entry always stays.
   public final class PostgreSQLLog: LogDirectory {
     /// Settings of the tables and the connections.
     public struct Options: Sendable {
       /// The schema of the tables: a name of 1 to 63 bytes. Logs in different schemas are independent.
       public var schema = "puredux"
-      /// Whether missing tables are created, with the schema, and tables of older versions are upgraded. If false,
-      /// `init` throws `.refused` instead: for a role without the privileges, whose tables `setupScript(schema:role:)`
-      /// has created.
+      /// Whether a missing schema and missing tables are created, and older tables upgraded. If false, `init` throws
+      /// `.refused` instead: for a role without the privileges, whose tables `setupScript(schema:role:)` has created.
       public var makesTables = true
-      /// How long `init` tries to connect, between zero and a hundred years. An attempt in progress then has its own
-      /// limit.
+      /// How long `init` tries to connect, between zero and a hundred years. A pending attempt then has its own limit.
       public var connectLimit = Duration.seconds(10)
-      /// The time after which an unanswered request fails with `.unavailable`: between a second and a hundred years. An
-      /// attempt to connect has the same limit, unless the connection string has a `connect_timeout`.
+      /// The time after which an unanswered request fails with `.unavailable`, between a second and a hundred years. It
+      /// also limits an attempt to connect, unless the connection string has a `connect_timeout`.
       public var answerLimit = Duration.seconds(5)
-      /// The longest delay of another process' entries without notifications: between a hundredth of a second and a
-      /// minute. While such entries arrive, polls are as frequent as fifty a second.
+      /// The longest delay of another process' entries without notifications, a hundredth of a second to a minute.
+      /// While such entries arrive, there are up to fifty polls a second.
       public var pollInterval = Duration.seconds(1)
       /// The delay between a truncation and its deletion.
       var truncationGrace = Duration.seconds(10)
@@ -62,7 +55,6 @@
     private struct State: Sendable {
       var identity: String?
       var isClosed = false
-      /// The trees to notify other processes of, and whether a notification is being sent.
       var untold: Set<String> = []
       var isTelling = false
       var poller: Task<Void, Never>?
@@ -78,10 +70,10 @@
     let writer: Writer
     private let shared: Shared
 
-    /// The state that the sessions share, without a reference to the log.
+    /// Without a reference to the log.
     private final class Shared: Sendable {
       let state = LockedValue(State())
-      /// This process' mark in notifications, by which it ignores its own.
+      /// Marks this process' notifications, which it ignores.
       let sender = String(UInt64.random(in: .min ... .max), radix: 36)
       let channel = LockedValue("")
     }
@@ -89,14 +81,15 @@
     /// Connects to a database, and creates the tables if they do not exist.
     ///
     /// - Parameters:
-    ///   - connection: A connection string of libpq, in either form: `postgresql://boards@db.internal/boards`, or
+    ///   - connection: A connection string of libpq, such as `postgresql://boards@db.internal/boards` or
     ///     `host=/run/postgresql dbname=boards`. Services, password files and the environment apply as with `psql`.
     ///     Without `target_session_attrs`, a server must take writes.
     ///   - options: Settings of the tables and the connections.
     /// - Throws: A `LogError`, whose text names the remedy.
-    ///   - `.unavailable`: No server can be reached within `connectLimit`.
-    ///   - `.refused`: The connection string or the schema's name is invalid, the server refuses the user, the database
-    ///     does not exist, or the role lacks a privilege. Or the tables are missing and not to be created, are not this
+    ///   - `.unavailable`: No server can be reached within `connectLimit`, or the task is cancelled.
+    ///   - `.full`: The server has no room left.
+    ///   - `.refused`: The connection string or schema name is invalid, the server refuses the user, the database does
+    ///     not exist, or the role lacks a privilege. Or the tables are missing and not to be created, are not this
     ///     library's, or have a newer version.
     ///   - `.damaged`: The tables are not as they should be.
     public init(_ connection: String, options: Options = Options()) async throws(LogError) {
@@ -182,8 +175,8 @@
 
     deinit { shared.state.withLock { $0.poller }?.cancel() }
 
-    /// A script that creates the schema and its tables, and grants a role their use. An administrator runs it with
-    /// `psql` if the program's role may not create tables.
+    /// A script for `psql` that creates the schema and its tables, and grants their use to a role that may not create
+    /// tables.
     ///
     /// - Parameters:
     ///   - schema: The schema, as in the options.
@@ -193,15 +186,15 @@
       try Schema(schema).script(for: role)
     }
 
-    /// The log of a tree. Sends nothing to the database until it is used. The first use creates the tree's row, even
-    /// without an entry. The row takes about a hundred bytes plus the key, and stays until the tree is removed.
+    /// The log of a tree. Sends nothing to the database until it is used. The first use creates the tree's row, which
+    /// takes about a hundred bytes plus the key, and stays until the tree is removed.
     ///
-    /// - Parameter key: Any text of up to 2,000 bytes. A longer key is refused when the log is used
-    ///   (`LogError.refused`). Equal texts are one key, however their accents are written.
+    /// - Parameter key: Any text of up to 2,000 bytes. Uses of a log with a longer key throw `LogError.refused`. Equal
+    ///   texts are one key, however their accents are encoded.
     public subscript(key: String) -> any OrderedLog { PostgreSQLTree(of: key, in: self) }
 
-    /// Closes the connections after all earlier requests. Every follower then gets `LogError.unavailable`, for good.
-    /// Shut the stores down first. Without this call, the connections close when the log and its trees are released.
+    /// Closes the connections after all earlier requests. Every follower then gets `LogError.unavailable`, for good:
+    /// shut the stores down first. Otherwise, the connections close when the log and its trees are released.
     public func close() async {
       shared.state.withLock { state in
         state.isClosed = true
@@ -214,12 +207,12 @@
 
     var isClosed: Bool { shared.state.withLock { $0.isClosed } }
 
-    /// Runs a callback, never within this call.
+    /// Calls back after this call.
     func tell(_ body: @escaping @Sendable () -> Void) { writing.queue.async(execute: body) }
 
     // MARK: Lists
 
-    /// Lists keys in the byte order of their composed texts. 1,000 are fetched and in memory at a time.
+    /// Lists keys in the byte order of their composed texts, 1,000 in memory at a time.
     public func keys(prefix: String) -> AsyncThrowingStream<String, any Error> {
       pages(
         of: """
@@ -231,7 +224,7 @@
       ) { key, _, _ in key }
     }
 
-    /// Lists summaries in the byte order of their composed keys. 1,000 are fetched and in memory at a time.
+    /// Lists summaries in the byte order of their composed keys, 1,000 in memory at a time.
     public func summaries(prefix: String) -> AsyncThrowingStream<LogSummary, any Error> {
       pages(
         of: """
@@ -252,7 +245,6 @@
       var isWhole = false
     }
 
-    /// Lists rows whose keys begin with a prefix, page by page.
     private func pages<Element: Sendable>(
       of text: String, _ prefix: String,
       _ element: @escaping @Sendable (_ key: String, _ answer: Answer, _ row: Int) -> Element
@@ -292,7 +284,7 @@
       if let id = tree.knowledge.id { followers.learned(id, of: tree.text) }
     }
 
-    /// Reads the heads of all followed trees. Returns whether any follower was behind without knowing it.
+    /// Returns whether any follower was behind without knowing it.
     private func poll() async -> Bool {
       let (ids, keys) = followers.targets()
       if ids.isEmpty, keys.isEmpty { return false }
@@ -323,14 +315,14 @@
           return isNews || found.count > 0
         }
       } catch {
-        // Readers ask for themselves, and find the failure.
+        // Readers query for themselves, and find the failure.
         for feed in followers.all() { feed.wake() }
         return false
       }
     }
 
-    /// Notifies other processes of appends, with one notification for all appends during the last one. It is not in the
-    /// appends' transactions, as `NOTIFY` would serialize their commits.
+    /// One notification for all appends during the last one, outside of their transactions: `NOTIFY` would serialize
+    /// the commits.
     private static func tell(
       _ trees: [Writer.Written], _ shared: Shared, _ reading: Session, _ wait: Connection.Patience
     ) {
@@ -356,7 +348,7 @@
         texts[texts.count - 1] += " " + tree
       }
       for text in texts {
-        // A failure is ignored: other processes also poll.
+        // Other processes also poll.
         _ = reading.perform { connection throws(LogError) in
           // Nothing durable is written, so the commit need not wait for the disk.
           try connection.query(
@@ -378,8 +370,8 @@
 
     // MARK: Removal
 
-    /// Deletes a tree's entries up to a position, in batches that let other work run in between. Ends when no entry is
-    /// found: rows that another client deletes meanwhile are not counted as deleted here.
+    /// In batches, between which other work runs, until no entry is found: rows that another client deletes do not
+    /// count as deleted here.
     func clear(_ id: Int64, through position: UInt64) async throws(LogError) {
       let statement = schema.statement(
         """
@@ -393,7 +385,7 @@
       }) > 0 {}
     }
 
-    /// Deletes snapshot parts that match a condition, in small batches, as the server ends long statements.
+    /// In small batches, as the server ends long statements.
     func clearParts(_ condition: String, _ parameters: Parameter...) async throws(LogError) {
       let statement = schema.statement(
         """
@@ -418,7 +410,7 @@
       }
     }
 
-    /// Completes removals that other processes have begun.
+    /// Completes removals by other processes.
     private func clearRest() {
       Task.detached { [weak self, reading, schema, patience] in
         let rest = try? await reading.run { connection throws(LogError) in
@@ -431,9 +423,8 @@
 
     /// Removes the tree of a key.
     ///
-    /// The removal is first noted: from then on, the key names a new tree, under another number. The old tree's data is
-    /// then deleted, 200 entries at a time. If this process ends before that, the next one that opens the log
-    /// continues.
+    /// From the removal's note on, the key names a new tree, under another number. The old tree's data is then deleted,
+    /// 200 entries at a time, by the next process that opens the log if this one ends before.
     public func remove(_ key: String) async throws(LogError) { try await PostgreSQLTree(of: key, in: self).remove() }
   }
 #else

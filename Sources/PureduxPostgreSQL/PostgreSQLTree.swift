@@ -3,7 +3,6 @@
   import Puredux
   import PureduxLog
 
-  /// The log of one tree in a database: a row with its head, and its entries.
   final class PostgreSQLTree: LogOfEngine, ProbedLog, DenseLog, SnapshotStore, SummaryStore {
     private struct Row {
       var head: UInt64
@@ -71,9 +70,8 @@
       return id
     }
 
-    /// The tree's number, for a caller that may follow the tree. Creates the row before the first entry, so that an
-    /// earlier removal finds a row and every process with its number learns of it. Nil if the role may not insert rows,
-    /// and so cannot append either.
+    /// Creates the row before the first entry, so that a removal finds it and every follower learns of the removal. Nil
+    /// if the role may not insert rows, and so cannot append either.
     private func followed(_ connection: Connection) throws(LogError) -> Int64? {
       if let id = try id(connection) { return id }
       do throws(LogError) {
@@ -85,20 +83,19 @@
     }
 
     private func row(_ id: Int64, _ connection: Connection) throws(LogError) -> Row {
-      // A position known before the query must be in the answer.
+      // The answer must include a position known before.
       let known = knowledge.position
       let found = try query(connection, "SELECT head, first FROM $.trees WHERE id = $1", .integer(id))
       guard let head = found.integer(0, 0), let first = found.integer(0, 1) else { throw try missing(id, connection) }
       let row = Row(head: UInt64(max(0, head)), first: UInt64(max(1, first)))
       if let problem = knowledge.found(head: row.head, knowing: known, by: connection.session) {
-        // The next connection goes to another host, if there is one.
+        // The next connection goes to another host, if any.
         connection.giveUp()
         throw problem
       }
       return row
     }
 
-    /// The reason why nothing was appended.
     func refusal(of id: Int64, behind head: UInt64?, _ connection: Connection) -> LogError {
       do throws(LogError) {
         let row = try row(id, connection)
@@ -109,7 +106,6 @@
       }
     }
 
-    /// The reason why a tree has no row.
     private func missing(_ id: Int64, _ connection: Connection) throws(LogError) -> LogError {
       let isRemoved = try query(connection, "SELECT count(*) FROM $.removals WHERE tree = $1", .integer(id))
       return knowledge.noteDamage(
@@ -130,14 +126,13 @@
       guard !entries.isEmpty else { return }
       let result: Result<UInt64, LogError> = await withCheckedContinuation { continuation in
         var appends = entries.map { Writer.Append(tree: self, entry: $0) { _ in } }
-        // All appends have the same outcome, which the first one reports.
+        // All appends have the same outcome.
         appends[0] = Writer.Append(tree: self, entry: entries[0]) { continuation.resume(returning: $0) }
         owner.writer.append(appends, behind: head)
       }
       _ = try result.get()
     }
 
-    /// The reason why entries are rejected before the database sees them.
     private func obstacle(to entries: [[UInt8]]) -> LogError? {
       if key.count > Schema.keyLimit { return .refused("The key of a log is too long: \(text)") }
       if let entry = entries.first(where: { $0.count > entryLimit }) {
@@ -146,7 +141,6 @@
       return knowledge.damage
     }
 
-    /// Passes committed appends of this process to the followers.
     func appended(_ entries: [[UInt8]], behind base: UInt64) {
       guard let id = knowledge.id else { return }
       for feed in owner.followers.feeds(of: text) { feed.offer(entries, to: id, behind: base) }
@@ -169,11 +163,10 @@
     private static let readCount: Int64 = 4096
     private static let readBytes: Int64 = 1 << 20
 
-    /// The next existing entries after a position, and whether more may follow.
     func entries(after position: UInt64) async throws(LogError) -> (records: [LogRecord], hasMore: Bool) {
       try await ask { connection throws(LogError) in
         guard let id = try self.followed(connection) else { return ([], false) }
-        // Entries committed between the two queries are found by the next pass.
+        // The next pass finds entries committed between the queries.
         for _ in 0..<3 {
           let (found, head) = try self.read(id, after: position, connection)
           var next = position
@@ -235,7 +228,7 @@
       }
     }
 
-    /// Notes a truncation. Returns false if there is nothing to truncate: the last entry always stays.
+    /// Returns false if there is nothing to truncate: the last entry always stays.
     private func mark(
       _ position: UInt64, of id: Int64, _ connection: Connection
     ) throws(LogError) -> Bool {
@@ -315,7 +308,7 @@
           + "OR snapshots.position > (SELECT head FROM $.trees AS trees WHERE trees.id = snapshots.tree)")
     }
 
-    /// Writes the parts, each in a transaction, and then replaces the manifest if a condition holds.
+    /// The manifest is written if a condition holds.
     private func keep(_ snapshot: LogSnapshot, where condition: String) async throws(LogError) {
       let position = Int64(clamping: snapshot.position)
       let id = try await ask { connection throws(LogError) -> Int64 in
@@ -348,8 +341,8 @@
         return kept.changed == 1
       }
       if isKept {
-        // Parts of the previous snapshot, and of older ones whose writers died. A snapshot that is being written has
-        // this position or a later one.
+        // Earlier snapshots, also by writers that died. A snapshot that is being written has this position or a later
+        // one.
         try await owner.clearParts(
           """
           tree = $1 AND name <> (SELECT name FROM $.snapshots WHERE tree = $1) AND (
@@ -403,10 +396,9 @@
 
     // MARK: Removal
 
-    /// Notes the removal, which takes effect with that, and deletes the tree's data.
+    /// The removal takes effect with its note.
     func remove() async throws(LogError) {
       let id = try await ask { connection throws(LogError) -> Int64? in
-        // Removes the key's present tree, whichever that is.
         let statement = self.schema.statement(
           """
           WITH gone AS (DELETE FROM $.trees WHERE key = $1 RETURNING id)

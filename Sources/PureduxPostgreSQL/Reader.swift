@@ -1,7 +1,6 @@
 #if PostgreSQL
   import PureduxLog
 
-  /// Follows one tree: reads entries, waits for news, and reads again.
   final class Reader: Sendable {
     private let tree: PostgreSQLTree
     private let feed: Feed
@@ -14,7 +13,7 @@
 
     deinit { tree.owner.followers.remove(feed, from: tree.text) }
 
-    /// The next entries. Nil if the task is cancelled.
+    /// Nil if the task is cancelled.
     func next() async throws(LogError) -> [LogRecord]? {
       while !Task.isCancelled {
         let count = feed.arrivals.count

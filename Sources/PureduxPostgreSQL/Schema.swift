@@ -4,17 +4,16 @@
   /// The tables of the logs, in a schema of their own.
   ///
   ///     about            the tables' version, and a random text that identifies them
-  ///     trees            a row for each tree: its number, key, head, and first entry; an append raises the head under
-  ///                      the row's lock
+  ///     trees            each tree's number, key, head and first entry
   ///     entries          the entries, by tree and position
   ///     removals         the numbers of removed trees, and whether their data is deleted
-  ///     snapshots        the manifest of each tree's newest snapshot: position, name, number of parts, size
+  ///     snapshots        the manifest of each tree's newest snapshot
   ///     snapshot_parts   the snapshots' parts
   ///     summaries        the trees' summaries
   ///     contents         a readable view
   struct Schema: Sendable {
     static let version: Int64 = 1
-    /// The size limit of a key, in bytes. An index takes at most about 2,700.
+    /// In bytes. An index takes at most about 2,700.
     static let keyLimit = 2000
 
     private let name: String
@@ -32,15 +31,14 @@
       "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
     }
 
-    /// A statement in which `$.` is replaced by the schema.
+    /// Replaces `$.` by the schema.
     func statement(_ text: String, _ parameters: Parameter...) -> Statement { statement(text, parameters) }
 
     func statement(_ text: String, _ parameters: [Parameter]) -> Statement {
       Statement(text: filled(text), parameters: parameters)
     }
 
-    /// Inserts a row for each key of a query. The numbers are random: a sequence restored from an older backup would
-    /// repeat numbers that stores still hold.
+    /// Inserts a row for each key of a query. A sequence restored from an older backup would repeat numbers.
     static func newTrees(_ key: String) -> String {
       "INSERT INTO $.trees (id, key) OVERRIDING SYSTEM VALUE SELECT ("
         + "('x' || left(gen_random_uuid()::text, 8) || right(gen_random_uuid()::text, 7))::bit(60)::bigint), \(key)"
@@ -52,7 +50,7 @@
 
     // MARK: Creating the tables
 
-    /// The statements that create each version's tables from the previous version's.
+    /// Each version's changes to the previous version's tables.
     private static let steps = [
       [
         """
@@ -129,13 +127,11 @@
       return statements
     }
 
-    /// Checks the tables, and creates or upgrades them.
-    ///
-    /// - Returns: The tables' identity.
+    /// Creates or upgrades the tables. Returns their identity.
     func prepare(
       _ connection: Connection, makes: Bool, _ patience: Connection.Patience
     ) throws(LogError) -> String {
-      // If another client creates the tables meanwhile, the second pass finds them.
+      // Another client may create the tables meanwhile.
       for _ in 0..<2 {
         var older: Int64?
         switch try found(connection, patience) {
@@ -159,7 +155,7 @@
               ? "There are no tables in the schema \(name), and they are not to be made."
               : "The tables in the schema \(name) are of version \(version), and are not to be changed.")
         }
-        // The statements' literals are written for this setting, whatever the role's default is.
+        // The statements' literals are written for this setting.
         var statements = [lock, Statement(text: "SET LOCAL standard_conforming_strings = on")]
         if version == 0, try !isSchemaThere(connection, patience) {
           statements.append(Statement(text: "CREATE SCHEMA IF NOT EXISTS \(Self.quoted(name))"))
@@ -181,7 +177,6 @@
     private enum Found {
       case nothing
       case tables(version: Int64, identity: String)
-      /// The names of relations that are not this library's.
       case others([String])
     }
 
@@ -208,13 +203,11 @@
       return .tables(version: version, identity: identity)
     }
 
-    /// The names that the library uses in the schema. The table `about` is created with all others, and is the
-    /// library's if it has its columns.
+    /// `about` is created with all others, and is the library's if it has its columns.
     private static let relations = [
       "about", "trees", "entries", "removals", "removals_rest", "snapshots", "snapshot_parts", "summaries", "contents",
     ]
 
-    /// The identity of existing tables.
     func identity(_ connection: Connection, _ patience: Connection.Patience) throws(LogError) -> String {
       guard case .tables(_, let identity) = try found(connection, patience) else {
         throw .damaged(position: 0, "The tables in the schema \(name) are gone.")
@@ -222,7 +215,6 @@
       return identity
     }
 
-    /// A script for `psql` that creates the tables and grants a role their use.
     func script(for role: String) -> String {
       let role = Self.quoted(role)
       let schema = Self.quoted(name)

@@ -10,9 +10,8 @@
   import Puredux
   import PureduxLog
 
-  /// One connection to the database at a time, made when it is needed and replaced when it is lost.
-  ///
-  /// All work runs in order on a serial queue, which may block on the network.
+  /// One connection to the database, made when needed and replaced when lost. All work runs in order on a serial queue,
+  /// which may block.
   final class Session: Sendable {
     /// Reports incoming data while no statement runs.
     // SAFETY: Dispatch sources may be used from any thread, although the type is not `Sendable`.
@@ -20,8 +19,8 @@
       private let source: any DispatchSourceRead
 
       init?(_ connection: Connection, _ queue: DispatchQueue, _ come: @escaping @Sendable () -> Void) {
-        // A duplicate, which stays open until the watch ends. libpq closes its own descriptor when a connection is
-        // lost, and the next connection reuses the number, for which Dispatch would still watch the old one.
+        // A duplicate: when libpq closes its own descriptor, the next connection reuses the number, for which Dispatch
+        // would still watch the old one.
         let descriptor = fcntl(connection.descriptor, F_DUPFD_CLOEXEC, 0)
         if descriptor < 0 { return nil }
         source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
@@ -39,15 +38,14 @@
       var failures = 0
       /// The index of the host to try first.
       var host = 0
-      /// The earliest time of the next attempt.
       var nextAttempt = ContinuousClock.now
       var failure: LogError?
       var isClosed = false
-      /// Whether the log has been opened. From then on a refusal counts as temporary.
+      /// From then on a refusal counts as temporary.
       var isOpened: Bool
     }
 
-    /// Prepares each new connection. An error fails the attempt.
+    /// An error fails the attempt to connect.
     typealias Opening = @Sendable (Connection) throws(LogError) -> Void
 
     static let longestPause = Duration.seconds(5)
@@ -57,14 +55,14 @@
     private let limit: Duration
     private let settings: Settings
     private let opening: Opening
-    /// Called on the queue with the payloads of notifications.
+    /// Called on the queue.
     private let notified: (@Sendable (_ texts: [String]) -> Void)?
     /// Used on the queue only.
     private let state: LockedValue<State>
 
     /// - Parameters:
     ///   - limitsStatements: Whether no caller waits longer than the limit for any statement.
-    ///   - isOpened: Whether the log has been opened by another session.
+    ///   - isOpened: Whether another session has opened the log.
     init(
       _ text: String, label: String, limit: Duration, limitsStatements: Bool, isOpened: Bool,
       notified: (@Sendable ([String]) -> Void)? = nil, opening: @escaping Opening
@@ -78,7 +76,6 @@
       queue = DispatchQueue(label: label)
     }
 
-    /// Closes the connection after all earlier work. Later work fails.
     func close() async {
       await withCheckedContinuation { continuation in
         queue.async {
@@ -98,7 +95,7 @@
       return try result.get()
     }
 
-    /// Runs a closure with the connection. Must be called on the queue.
+    /// Must be called on the queue.
     func perform<Result>(_ body: (Connection) throws(LogError) -> Result) -> Swift.Result<Result, LogError> {
       Swift.Result { () throws(LogError) in
         let connection = try connected()

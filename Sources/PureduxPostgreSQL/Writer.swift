@@ -13,7 +13,7 @@
 
     struct Written: Sendable {
       var id: Int64
-      /// The key, with a tree's first entries: followers may not know its number yet.
+      /// Only with a tree's first entries: followers may not know its number yet.
       var key: [UInt8]?
 
       var text: String {
@@ -21,7 +21,6 @@
         return "\(id):" + key.map { String(256 + Int($0), radix: 16).dropFirst() }.joined()
       }
 
-      /// The followers of a tree in a notification.
       static func feeds(named text: some StringProtocol, _ followers: Followers) -> [Feed] {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         if parts.count == 1 { return Int64(parts[0]).map { followers.feeds(of: $0) } ?? [] }
@@ -36,18 +35,17 @@
     private struct Group {
       var tree: PostgreSQLTree
       let id: Int64
-      /// The last known position before the batch.
       var known: UInt64 = 0
       var appends: [Append] = []
-      /// The required head before the appends. Nil for any.
+      /// The required head, if any.
       var head: UInt64?
     }
 
     private static let byteLimit = 4 << 20
     private static let countLimit = 4096
     private static let treeLimit = 128
-    /// The longest wait for a commit; callers are told long before. A server that waits for its standby continues after
-    /// the connection is abandoned, and keeps the row locked, so the wait doubles each time.
+    /// The longest wait for a commit; callers are told long before. A server that waits for its standby keeps the row
+    /// locked even without the connection, so the wait doubles.
     private static let longestPatience = Duration.seconds(600)
 
     private let session: Session
@@ -55,7 +53,7 @@
     private let answerLimit: Duration
     private let patience: LockedValue<Duration>
     private let isClosing = LockedValue(false)
-    /// The trees whose last append was refused. Their rows may be locked by another client.
+    /// Trees whose last append was refused: another client may lock their rows.
     private let blocked = LockedValue<Set<Int64>>([])
     private let schema: Schema
     private let committed: @Sendable ([Written]) -> Void
@@ -77,12 +75,12 @@
       orders.add(append) { self.perform($0) }
     }
 
-    /// Appends all entries to one tree, if its head is at a position; otherwise none.
+    /// Appends all entries or, if the head is elsewhere, none.
     func append(_ appends: [Append], behind head: UInt64) {
       session.queue.async { self.write(appends, behind: head) }
     }
 
-    /// Closes the connection after earlier appends. None of them takes longer than the answer limit.
+    /// Earlier appends take at most the answer limit.
     func close() async {
       isClosing.withLock { $0 = true }
       await finish()
@@ -159,17 +157,16 @@
       }
     }
 
-    /// The appends by tree, in the order in which all processes lock the rows.
+    /// In the order in which all processes lock the rows.
     private func groups(_ appends: [Append]) -> [Group] {
       var groups: [Int64: Group] = [:]
       for append in appends {
         guard let id = append.tree.knowledge.id else {
-          // The tree was removed just after its row was created.
           append.outcome(.failure(.unavailable("The tree is being removed.")))
           continue
         }
         var group = groups.removeValue(forKey: id) ?? Group(tree: append.tree, id: id)
-        // Among several log objects of one tree, the most recent knowledge counts.
+        // A tree may have several log objects.
         let known = append.tree.knowledge.position
         if known > group.known { (group.tree, group.known) = (append.tree, known) }
         group.appends.append(append)
@@ -181,13 +178,13 @@
     }
 
     /// - Parameter isRepeated: Whether the groups were tried before, in a transaction with a locked tree.
-    /// - Returns: The failure, if all tried groups are locked, for instance by a lock of the whole table.
+    /// - Returns: The failure, if all tried groups are locked, for instance with the whole table.
     @discardableResult private func write(_ groups: [Group], isRepeated: Bool = false) -> LogError? {
       if groups.isEmpty { return nil }
       let isTold = LockedValue(false)
       let limit = patience.withLock { $0 }
       let wait = Connection.Patience(limit: answerLimit) { waited in
-        // After this time, callers are told that the outcome is unknown.
+        // Callers learn now that the outcome is unknown.
         let error = LogError.unavailable(
           "The database has not confirmed the commit within \(self.answerLimit).")
         let tells = isTold.withLock { isTold in
@@ -277,7 +274,7 @@
     }
 
     /// The row stays locked until the commit, so positions have no gaps and rise in commit order. Nothing is appended
-    /// to a log that has lost known entries: all later readers would find the entry out of order, and stop.
+    /// to a log that has lost known entries, as readers would find it out of order, and stop.
     private func statement(_ group: Group) -> Statement {
       schema.statement(
         """
@@ -295,12 +292,10 @@
   }
 
   extension LogError {
-    /// Whether a retry may succeed.
     var isPassing: Bool {
       if case .unavailable = self { true } else { false }
     }
 
-    /// Whether the error is final for this log.
     var isLasting: Bool {
       switch self {
       case .damaged, .removed: true

@@ -7,7 +7,7 @@ package typealias Gate = PureduxTesting.Gate
 package typealias ManualClock = PureduxTesting.ManualClock
 package typealias ManualExecutor = PureduxTesting.ManualExecutor
 
-/// A gate for synchronous code. It blocks its thread, so only threads that nothing else needs may wait.
+/// A gate for synchronous code. It blocks its thread: only threads that nothing else needs may wait.
 package final class Latch: Sendable {
   private let semaphore = DispatchSemaphore(value: 0)
   package init() {}
@@ -18,10 +18,10 @@ package final class Latch: Sendable {
   }
 }
 
-/// Returns when the current task is cancelled. It counts as work: a store that settles waits for it.
+/// A store that settles waits for this.
 package func untilCancelled() async { await PureduxTesting.untilCancelled(isWork: true) }
 
-/// A serial executor that can be held: it performs no requests to its tree until it is released.
+/// A serial executor that performs no requests while it is held.
 package final class HeldExecutor: SerialExecutor, Sendable {
   private let queue = DispatchQueue(label: "held")
   private let key = DispatchSpecificKey<Void>()
@@ -34,7 +34,6 @@ package final class HeldExecutor: SerialExecutor, Sendable {
   private let jobs = Atomic(0)
   private let allJobs = Atomic(0)
 
-  /// The number of jobs that wait or run.
   package var waiting: Int { jobs.load(ordering: .relaxed) }
 
   package var enqueued: Int { allJobs.load(ordering: .sequentiallyConsistent) }
@@ -123,20 +122,18 @@ package final class Record<Element: Sendable>: Sendable {
   }
 }
 
-/// Holds an object weakly, to check whether it has been released.
 package struct Weak<Object: AnyObject & Sendable>: Sendable {
   package private(set) weak var object: Object?
   package init(_ object: Object) { self.object = object }
 }
 
-/// An object that opens a gate when it is released.
+/// Opens a gate when it is released.
 package final class Token: Sendable {
   package let gone = Gate()
   package init() {}
   deinit { gone.open() }
 }
 
-/// A signal from one task to another.
 package final class Flag: Sendable {
   private let flag = Atomic(false)
   package init() {}

@@ -2,7 +2,7 @@ import Puredux
 import PureduxLog
 import PureduxLogTesting
 
-/// A summary of the actions that one store of a test tree has reduced; small, whatever the number of actions.
+/// A summary, of constant size, of the actions that a store has reduced.
 package struct Ledger: Sendable, Equatable {
   package var count = 0
   package var last = 0
@@ -18,11 +18,11 @@ package struct Ledger: Sendable, Equatable {
   }
 }
 
-/// The state of any store in a test tree: the root's ledger, and those of the children on the path to the store.
+/// The state of any store in a test tree, with the ledgers on the path to the store.
 package struct Snapshot: Sendable, Equatable {
   package var root = Ledger()
   package var locals: [Ledger] = []
-  /// A second copy of the root's ledger, under one key.
+  /// A copy of the root's ledger, under one key.
   package var keyed: Keyed<Int, Ledger> = [1: Ledger()]
 
   package init(root: Ledger = Ledger(), locals: [Ledger] = []) {
@@ -53,7 +53,6 @@ package enum Kind: Int, CaseIterable, Sendable {
   private static let every: [Kind] = allKinds.filter { $0.isAvailable }
   private static let allKinds: [Kind] = (0...).lazy.map(Kind.init(rawValue:)).prefix { $0 != nil }.compactMap(\.self)
 
-  /// Whether the database that the kind needs is installed.
   private var isAvailable: Bool {
     guard self == .databaseRoot || self == .databaseChild else { return true }
     #if PostgreSQL
@@ -63,14 +62,12 @@ package enum Kind: Int, CaseIterable, Sendable {
     #endif
   }
 
-  /// The kinds tested in this run. Kinds that follow a log are tested only in a thorough run.
+  /// Kinds that follow a log are tested only in a thorough run.
   package static let allCases: [Kind] = isThorough ? every : inMemory
-  /// The kinds with an order of their own. For kinds that follow a log, G5 and G8 promise less about actions that are
-  /// accepted but not yet in the log (G12).
+  /// G5 and G8 promise less for kinds that follow a log (G12).
   package static let inMemory = every.filter { !$0.followsLog }
   package static let children = allCases.filter { $0.depth > 0 }
 
-  /// The number of levels below the root.
   package var depth: Int {
     switch self {
     case .rootActor, .rootProxy, .scope, .scopeOfScope, .optionalScope, .selected, .keyed, .projection, .attendedRoot,
@@ -83,12 +80,11 @@ package enum Kind: Int, CaseIterable, Sendable {
     }
   }
 
-  /// Whether its stores have middleware, histories and an emission rule, none of which changes anything.
+  /// Whether its stores have middleware, histories and an emission rule, which change nothing.
   package var isAttended: Bool { self == .attendedRoot || self == .attendedChild }
 
   private var followsLog: Bool { rawValue >= Kind.fileRoot.rawValue }
 
-  /// An empty log for the root store to follow; nil if the kind follows none.
   package var log: (any OrderedLog)? {
     switch self {
     case .fileRoot, .fileChild: return TemporaryLog()
@@ -104,11 +100,9 @@ package enum Kind: Int, CaseIterable, Sendable {
     }
   }
 
-  /// Whether its states are read as a `StateSequence` rather than through an `AsyncStream`.
   package var isSequence: Bool { self == .rootSequence || self == .scopeSequence || self == .childSequence }
 }
 
-/// A store of some kind, in a tree of its own. The other arguments are for the root store.
 package struct Subject: Sendable {
   package let root: RootStore<Snapshot, Int>
   package let children: [StateStore<Snapshot, Int>]
@@ -172,7 +166,6 @@ package struct Subject: Sendable {
       }
   }
 
-  /// The store's states, in the form of its kind.
   package func states(
     bufferingPolicy: AsyncStream<Snapshot>.Continuation.BufferingPolicy = .unbounded,
     removeStateDuplicates equating: Equating<Snapshot> = .neverEqual
@@ -183,13 +176,12 @@ package struct Subject: Sendable {
     return store.states(bufferingPolicy: bufferingPolicy, removeStateDuplicates: equating)
   }
 
-  /// The store's state after these actions, if the tree was given no others.
+  /// The state if the tree was given only these actions.
   package func expected(after actions: [Int]) -> Snapshot {
     let ledger = Ledger(count: actions.count, last: actions.last ?? 0)
     return Snapshot(root: ledger, locals: children.map { _ in ledger })
   }
 
-  /// The store's states while it is given these actions, from the first element on.
   package func expectedStates(during actions: [Int]) -> [Snapshot] {
     (0...actions.count).map { expected(after: Array(actions.prefix($0))) }
   }
@@ -232,7 +224,7 @@ extension Middleware {
 }
 
 extension AsyncSequence where Failure == Never, Element: Sendable {
-  /// The elements up to and including the first that satisfies the condition, or all.
+  /// Up to and including the first element that satisfies the condition.
   package func collect(until isLast: (Element) -> Bool = { _ in false }) async -> [Element] {
     var elements: [Element] = []
     for await element in self {

@@ -1,4 +1,3 @@
-/// All elements of a sequence that ends.
 package func all<Element>(_ elements: AsyncThrowingStream<Element, any Error>) async throws -> [Element] {
   var all: [Element] = []
   for try await element in elements { all.append(element) }

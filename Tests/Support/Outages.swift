@@ -1,11 +1,9 @@
 import Puredux
 import PureduxLog
 
-/// Makes two stores follow a log whose server stops and starts again, three times. One store sends before and after
-/// each outage; the other dispatches during it.
+/// A log's server restarts three times. One store sends before and after each outage; the other dispatches during it.
 ///
-/// - Returns: The final state of each store, which has nine texts if nothing is lost, and whether all dispatches during
-///   the outages were accepted.
+/// - Returns: The final states, with nine texts each if nothing is lost, and whether all dispatches were accepted.
 package func statesAfterOutages(
   of log: any OrderedLog, stopping stop: () throws -> Void, starting start: () throws -> Void
 ) async throws -> (states: [[String]], isAccepted: Bool) {
@@ -38,12 +36,10 @@ package func statesAfterOutages(
   return (states, isAccepted)
 }
 
-/// Makes idle stores follow trees of an engine whose server stops, and starts again after the engine's probe has asked
-/// it several times.
+/// The server stops, and starts again after several requests of the engine's probe.
 ///
 /// - Parameter isBusy: Whether each store has an action on its way to the log.
-/// - Returns: The average number of attempts per store during the outage, and the number of stores that have all their
-///   actions in the end.
+/// - Returns: The attempts per store during the outage, and the number of stores with all their actions in the end.
 package func attemptsWhileAway(
   of engine: (String) -> any OrderedLog, stores count: Int, isBusy: Bool = false, stopping stop: () throws -> Void,
   starting start: () throws -> Void
@@ -64,8 +60,7 @@ package func attemptsWhileAway(
   for store in stores { for await phase in store.logPhases() { if case .waiting = phase { break } } }
   let before = logs.reduce(0) { $0 + $1.attempts }
   var attempts: Int { logs.reduce(0) { $0 + $1.attempts } - before }
-  // The time does not matter: without polling, the stores do not try their logs during the outage. Stores that poll
-  // need not wait for the probe.
+  // Stores that poll need not wait for the probe.
   let questions = logs[0].probe.attempts
   while logs[0].probe.attempts < questions + 16, attempts < 100 * count { await Task.yield() }
   let attemptsAway = attempts
@@ -80,7 +75,7 @@ package func attemptsWhileAway(
   return (Double(attemptsAway) / Double(count), haveAll)
 }
 
-/// Wraps a log, and counts the attempts: appends, new readings, and requests for the head.
+/// Counts appends, new readings, and requests for the head.
 package final class CountedLog: ProbedLog {
   private let log: any OrderedLog
   private let count = LockedValue(0)

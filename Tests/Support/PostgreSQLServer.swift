@@ -4,10 +4,10 @@
   import PureduxLog
   import PureduxPostgreSQL
 
-  /// A PostgreSQL server on a socket in a directory of its own. It can crash and restart with its stored data.
+  /// A PostgreSQL server on a socket in a directory of its own. It can crash and restart with its data.
   // Only one test at a time uses a server. Tests that share one read only its address, until `stop` at the end.
   package final class PostgreSQLServer: @unchecked Sendable {
-    /// The directory of the server's programs: from `PUREDUX_POSTGRESQL`, Debian's newest version, or the path.
+    /// From `PUREDUX_POSTGRESQL`, Debian's newest version, or the path.
     package static let programs: String? = {
       let environment = ProcessInfo.processInfo.environment
       let debian = "/usr/lib/postgresql"
@@ -18,12 +18,12 @@
       return all.first { FileManager.default.isExecutableFile(atPath: $0 + "/initdb") }
     }()
 
-    /// The prefix of a command's arguments that runs it as the user `postgres`: the server does not run as root.
+    /// The server does not run as root.
     private static var user: [String] {
       geteuid() == 0 ? ["/usr/bin/setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] : []
     }
 
-    /// A directory made by `initdb`, which each server copies.
+    /// Made by `initdb`, and copied by each server.
     private static let template: Result<String, any Error> = Result {
       let directory = try makeDirectory()
       try run([
@@ -71,15 +71,13 @@
 
     private static func remove(_ directory: String) { _ = try? run(["/bin/rm", "-rf", directory]) }
 
-    /// The connection string for the superuser, or for another user.
     package func address(user: String = "postgres", password: String? = nil) -> String {
       "host=\(directory) user=\(user) dbname=postgres" + (password.map { " password=\($0)" } ?? "")
     }
 
-    /// Starts the server, and waits until it accepts a connection.
     package func start() throws {
       let programs = try Self.programs.unwrap()
-      // At the end of its input, or of this process, the script kills the server without a clean shutdown.
+      // At the end of its input, or of this process, the script kills the server.
       let script = #""$@" >>"$0" 2>&1 & server=$!; read -r line; kill -QUIT $server; wait"#
       let all = ["fsync=off", "listen_addresses=", "unix_socket_directories=" + directory] + settings
       let program = try Program(
@@ -101,7 +99,7 @@
       try? FileManager.default.removeItem(atPath: directory + ".log")
     }
 
-    /// Runs SQL with `psql`, and returns one value per line.
+    /// Returns one value per line.
     @discardableResult package func execute(_ text: String, user: String = "postgres") throws -> String {
       try Self.run(
         [
@@ -110,7 +108,7 @@
         ], input: text)
     }
 
-    /// Runs SQL on a separate thread, for statements that block until other code has acted.
+    /// For statements that block until other code has acted.
     package func executing(_ text: String) -> Task<String, any Error> {
       Task.detached { [self] in
         try await withCheckedThrowingContinuation { continuation in
@@ -119,7 +117,7 @@
       }
     }
 
-    /// Copies the stored data to a backup. The server must be stopped; `restore()` copies it back.
+    /// The server must be stopped.
     package func backUp() throws { try Self.run(["/bin/cp", "-a", directory + "/data", directory + "/backup"]) }
 
     package func restore() throws {
@@ -128,9 +126,7 @@
     }
   }
 
-  /// A tree of its own on a server that all such logs of a run share: some tests end before their stores do.
-  ///
-  /// The log opens in the background. Until then, appends wait in order.
+  /// A tree on a shared server, which outlives the tests. Until the log has opened, appends wait in order.
   package final class SharedDatabaseLog: OrderedLog {
     private typealias Append = (entry: [UInt8], outcome: @Sendable (Result<UInt64, LogError>) -> Void)
 
@@ -146,7 +142,7 @@
     private let appends: AsyncStream<Append>.Continuation
 
     package init() {
-      // If the log cannot be opened, the tests must fail.
+      // The tests must fail if this does.
       let opening = Task.detached { try! await Self.logs.value["\(UUID())"] }
       let (waiting, appends) = AsyncStream.makeStream(of: Append.self)
       Task.detached {

@@ -4,12 +4,11 @@
 
   /// A child process that inherits none of the tests' open file descriptors.
   ///
-  /// Foundation's `Process` learns of an exit through a socket, which any program started at the same moment may
-  /// inherit. It then waits until that program has exited, too. Tests whose servers start at once would wait for each
-  /// other, each on a thread that the others need.
+  /// Foundation's `Process` learns of an exit through a socket that any program started at the same moment may inherit,
+  /// and then waits for that program, too. Servers that start at once would block each other's threads.
   package final class Program: Sendable {
     private let id: pid_t
-    /// The write end of the program's input pipe; nil if the input is a file.
+    /// The write end of the program's input pipe, if any.
     private let input: LockedValue<Int32?>
     private let status = LockedValue<Int32?>(nil)
 
@@ -23,7 +22,7 @@
     /// - Parameters:
     ///   - command: The program's path, and its arguments.
     ///   - input: The file to read. If nil, the program reads a pipe that ends with `end()` or with this process.
-    ///   - output: The file that the program's output is appended to.
+    ///   - output: The file to append the output to.
     package init(_ command: [String], input: String? = nil, output: String = "/dev/null") throws {
       #if canImport(Darwin)
         var actions: posix_spawn_file_actions_t?
@@ -62,14 +61,14 @@
         #if canImport(Darwin)
           let failure = unsafe pipe(&ends)
         #else
-          // Unlike a pipe's ends, these are close-on-exec from the start, so no other child process inherits them.
+          // Close-on-exec from the start, unlike a pipe's ends.
           let failure = unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends)
         #endif
         guard failure == 0 else { throw Failure(command: command, number: errno) }
         unsafe posix_spawn_file_actions_adddup2(&actions, ends[0], 0)
       }
       #if !canImport(Darwin)
-        // A descriptor that has been closed in the meantime is ignored.
+        // A descriptor that has been closed meanwhile is ignored.
         for end in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap({ Int32($0) })
         where end > 2 {
           unsafe posix_spawn_file_actions_addclose(&actions, end)
@@ -85,7 +84,7 @@
       self.input = LockedValue(input == nil ? ends[1] : nil)
     }
 
-    /// Closes the program's input pipe, if it has one, and waits for the program to exit.
+    /// Closes the input pipe, and waits for the exit.
     @discardableResult package func end() -> Int32 {
       if let end = input.withLock({ $0.take() }) { close(end) }
       while true {
@@ -95,7 +94,7 @@
 
     package var isRunning: Bool { look(WNOHANG) == nil }
 
-    /// The status, once the program has exited. It is stored because the system reports it only once.
+    /// Stored because the system reports the status only once.
     private func look(_ options: Int32) -> Int32? {
       status.withLock { known in
         if known != nil { return known }

@@ -2,13 +2,12 @@ import Puredux
 import PureduxLog
 import PureduxLogTesting
 
-/// A result of a random program that its model does not allow.
 package struct RemovalProblem: Error, CustomStringConvertible {
   package let description: String
 }
 
-/// A random program, chosen by its seed. In several processes, stores follow trees of one directory of logs while the
-/// trees are removed, mostly before or during their first entry. The model knows the entries of each tree.
+/// A random program: in several processes, stores follow trees of one directory of logs while the trees are removed,
+/// mostly before or during their first entry.
 package struct RandomRemovals {
   private typealias ListStore = RootStore<[String], String>
 

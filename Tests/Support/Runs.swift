@@ -1,7 +1,7 @@
 import Foundation
 
-/// Whether this is a run of all tests over all kinds of stores (see Docs/Project/Contributing.md).
+/// Whether all tests run over all kinds of stores (see Docs/Project/Contributing.md).
 package let isThorough = ProcessInfo.processInfo.environment["PUREDUX_THOROUGH"] != nil
 
-/// Whether this run is under a sanitizer, where everything takes longer.
+/// Whether a sanitizer slows everything down.
 package let isSanitized = ProcessInfo.processInfo.environment["PUREDUX_SANITIZED"] != nil

@@ -25,7 +25,7 @@ package final class TemporaryLog: OrderedLog {
 
   package init() {
     directory = Self.folder + "/\(UUID().uuidString)"
-    // If the directory cannot be made, the tests must fail.
+    // The tests must fail if this does.
     log = try! FileLog(directory: directory)["tree"]
   }
 

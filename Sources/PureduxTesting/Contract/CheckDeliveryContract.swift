@@ -1,8 +1,8 @@
 import Puredux
 public import Testing
 
-/// Checks that your own kind of store fulfils the delivery contract (`Docs/Reference/Contract.md`). Records an issue that names
-/// the first guarantee that it violates.
+/// Checks that your own kind of store fulfils the delivery contract (`Docs/Reference/Contract.md`). Records an issue
+/// with the first violated guarantee.
 ///
 ///     @Test func `my store keeps the contract`() async {
 ///       let actions = [Action.add(1), .double, .add(3)]
@@ -12,7 +12,7 @@ public import Testing
 ///     }
 ///
 /// It checks those parts of G1 to G7, G9 and G10 that any `StoreType` shows, and of G8 if there is `intercepted`. A
-/// store shows no ancestors, descendants, middleware or priorities. So these are partly checked, or not at all:
+/// store shows no ancestors, descendants, middleware or priorities, so these guarantees are checked in part:
 ///
 /// - G2: only that each action is reduced once.
 /// - G3: only that every state read is that of a commit.
@@ -20,15 +20,14 @@ public import Testing
 /// - G8: no ids and no effects of the state.
 /// - G10: no priorities, and no calls from reducers.
 ///
-/// Each part uses a store of its own, and ends it. A part that takes longer than the limit counts as violated. The
-/// check does not wait for it, even if it ignores its cancellation, so a store that blocks does not block the test.
+/// Each part ends its own store. A part that takes longer than the limit counts as violated; the check does not wait
+/// for it, even if the store blocks.
 ///
 /// - Parameters:
-///   - make: Makes a store in a tree of its own, in its first state. It gets actions from this check alone: none by
-///     `atEnd:` either.
+///   - make: Makes a store in a tree of its own, in its first state. It gets no actions but those of this check.
 ///   - makeIntercepted: Makes the same store with an interceptor. Without it, G8 is not checked.
-///   - actions: At least one action. All change the state. The more the states differ by the actions and their order,
-///     the more faults are found; a reducer that appends its actions to a list shows every fault.
+///   - actions: At least one action; each changes the state. The more the states differ by the actions and their order,
+///     the more faults are found: a reducer that appends its actions to a list shows every fault.
 ///   - limit: The time that each part may take.
 ///   - sourceLocation: The place of issues.
 ///   - reducer: Changes the state as the store does.
@@ -113,7 +112,6 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
 
   struct Part: Sendable {
     let guarantee: Guarantee
-    /// The subject of a sentence in an issue.
     let statement: String
     let interceptor: Interceptor<State, Action>?
     let check: @Sendable (Subject) async throws -> Void
@@ -167,7 +165,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     return states
   }
 
-  /// Throws a violation that names the fault of one action, if the state shows one.
+  /// The violation names the fault of one action, if possible.
   private func compare(_ actual: State, after script: [Action], from initial: State) throws {
     let expected = state(after: script, from: initial)
     if actual == expected { return }
@@ -251,8 +249,8 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
       "The first element is not the state after the actions dispatched before")
   }
 
-  /// A late first element means a late subscription, unless a subscriber that has read an element loses states, too.
-  /// Then the buffer keeps too few.
+  /// A late first element means a late subscription, unless a subscriber that has read one loses states, too: then the
+  /// buffer is too small.
   private func checkIsKept(_ subject: Subject, for states: AsyncStream<State>) async throws {
     let before = await prefix(1, of: states)
     let script = script(5)
@@ -265,7 +263,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
       expected, await prefix(expected.count, of: states), "`.unbounded` did not keep every state", of: .nobodyWaits)
   }
 
-  /// A scope holds the tree within a commit, so that a `send` that does not wait for its commit returns before it.
+  /// A scope holds the tree within a commit: a `send` that does not wait returns before it.
   @Sendable private func checkReturns(_ subject: Subject) async throws {
     var expected = try await subject.store.state
     let last = LockedValue(expected)
@@ -351,7 +349,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let sequences = [subject.states(), subject.store.store().states(), subject.states()]
     for action in script { try isAccepted(subject.store.dispatch(action)) }
     try compare(try await subject.store.state, after: script, from: initial)
-    // The end comes after the last state, so that a missing one is not waited for.
+    // The end follows the last state: a missing state is not awaited.
     async let firstElements = prefix(expected.count, of: sequences[0])
     await subject.end()
     var delivered = [await firstElements]
@@ -383,7 +381,7 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     let count = taskCount * script.count + 1
     let seen = await prefix(count, of: ours)
     try expect(seen, await prefix(count, of: others), "Two subscribers do not see the same order")
-    // The possible progress of the interchangeable tasks, in ascending order.
+    // The possible progress of the interchangeable tasks, ascending.
     var progress: Set<[Int]> = [Array(repeating: 0, count: taskCount)]
     for (before, after) in zip(seen, seen.dropFirst()) {
       let fits = actions.map { state(after: [$0], from: before) == after }
@@ -407,7 +405,6 @@ private struct ContractCheck<State: Sendable & Equatable, Action: Sendable>: Sen
     }
   }
 
-  /// One task reads, also with `reading:`, while another keeps the store busy.
   @Sendable private func checkReadsInOrder(_ subject: Subject) async throws {
     let (ours, others) = (actions[0], actions[actions.count - 1])
     let states = subject.states()

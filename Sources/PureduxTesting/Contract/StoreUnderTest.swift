@@ -1,6 +1,6 @@
 public import Puredux
 
-/// A store for `checkDeliveryContract`, and a way to end it.
+/// A store for `checkDeliveryContract`.
 public struct StoreUnderTest<State: Sendable, Action: Sendable>: Sendable {
   let store: any StoreType<State, Action>
   let end: @Sendable () async -> Void
@@ -9,7 +9,7 @@ public struct StoreUnderTest<State: Sendable, Action: Sendable>: Sendable {
   ///
   /// - Parameters:
   ///   - store: The store, in its first state.
-  ///   - end: Ends the store: `shutdown()` of its root or child store, or the closest equivalent.
+  ///   - end: Ends the store: `shutdown()`, or the closest equivalent.
   public init(_ store: any StoreType<State, Action>, end: @escaping @Sendable () async -> Void) {
     self.store = store
     self.end = end

@@ -1,7 +1,6 @@
 import Puredux
 
-/// Describes how two values differ: one line for each differing member or element, with its path. Returns an empty
-/// array if they do not differ.
+/// Describes how two values differ: one line for each differing member or element, with its path.
 ///
 ///     difference(expected: Cart(items: ["tea", "jam"], sum: 3), actual: Cart(items: ["tea"], sum: 2))
 ///     // items[1]: missing "jam"
@@ -9,8 +8,8 @@ import Puredux
 ///
 /// It compares members of structures, tuples and cases, elements of arrays by index, of dictionaries by key, and of
 /// sets. It does not descend into equal `Equatable` values, nor further than `depth` levels, and ends after `limit`
-/// lines. It follows no reference twice, so cycles end. In arrays of different lengths it finds inserted and removed
-/// elements, unless the differing parts are too long.
+/// lines. It follows no reference twice. In arrays of different lengths it finds inserted and removed elements, unless
+/// the differing parts are too long.
 public func difference<Value>(expected: Value, actual: Value, depth: Int = 16, limit: Int = 32) -> [String] {
   var difference = Difference(depth: max(depth, 1), limit: max(limit, 1))
   difference.compare(expected, actual, at: "", depth: 0)
@@ -29,7 +28,7 @@ private struct Difference {
     let actual: ObjectIdentifier
   }
 
-  /// Longer parts, by the product of their lengths, are not searched for insertions and removals.
+  /// The greatest product of two parts' lengths.
   private static let greatestProduct = 250_000
 
   init(depth: Int, limit: Int) {
@@ -99,7 +98,6 @@ private struct Difference {
         compareMembers(left, right, at: path, level + 1)
       }
     }
-    // The values are not equal, but no member differs.
     if isEqual == false, count == before { add(expected, actual, at: path) }
   }
 
@@ -233,10 +231,10 @@ private func member(_ label: String, of path: String, isCase: Bool = false) -> S
 
 private let printedLength = 200
 
-/// A difference further into a text than this is shown as an excerpt.
+/// A later difference in a text is shown as an excerpt.
 private let shownLength = 100
 
-/// A string, or the value's own description; nil for other values.
+/// A string, or the value's own description.
 private func wholeText(_ value: Any) -> String? {
   switch Mirror(reflecting: value).displayStyle {
   case .struct, .enum, .class: (value as? any CustomStringConvertible)?.description

@@ -8,8 +8,8 @@ import Puredux
 ///     await store.settled()  // The effect waits at the gate.
 ///     gate.open()
 ///
-/// An effect that waits at a gate in its own task is at rest for `settled()`, until the gate opens.
-/// `shutdown(interceptors: .finish(within:))` counts it as unfinished.
+/// An effect that waits at a gate in its own task is at rest for `settled()`, but unfinished for
+/// `shutdown(interceptors: .finish(within:))`.
 public final class Gate: Sendable {
   private struct Door {
     var isOpen = false
@@ -18,10 +18,10 @@ public final class Gate: Sendable {
   private let door = LockedValue(Door())
   private let isWork: Bool
 
-  /// - Parameter isWork: Whether a waiting effect counts as running, so that `settled()` waits for it.
+  /// - Parameter isWork: Whether a waiting effect counts as running for `settled()`.
   public init(isWork: Bool = false) { self.isWork = isWork }
 
-  /// Resumes all waiting tasks, and lets later ones pass. Opening it again changes nothing.
+  /// Resumes all waiting tasks, and lets later ones pass. A second call changes nothing.
   public func open() {
     let waiting = door.withLock { door in
       door.isOpen = true
@@ -49,8 +49,8 @@ public final class Gate: Sendable {
   }
 }
 
-/// Returns when the current task is cancelled. Use it for work that does not end by itself. An effect that waits here
-/// is at rest for `settled()`, unless `isWork` is true.
+/// Returns when the current task is cancelled. An effect that waits here is at rest for `settled()`, unless `isWork` is
+/// true.
 public func untilCancelled(isWork: Bool = false) async {
   let gate = Gate(isWork: isWork)
   await withTaskCancellationHandler {

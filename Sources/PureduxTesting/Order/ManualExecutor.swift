@@ -13,16 +13,14 @@ import Puredux
 ///     await executor.step()                 // The first is committed, and the second is not.
 ///     executor.letGo()
 ///
-/// It runs its jobs in the order of their arrival, on a queue of its own. A step is one job, in which a tree does at
+/// Jobs run in the order of their arrival, on a queue of the executor's own. A step is one job, in which a tree does at
 /// most one thing: it commits the result of one action, answers one read, or begins or ends one sequence.
 ///
 /// - A dispatched action takes its place in the order at once. All waiting dispatched actions share one job.
-/// - A `send` or a read is a job of its own, and takes its place when that job runs.
-/// - So a `dispatch` comes before a `send` that still waits here. A `send` whose job runs while dispatched actions wait
-///   uses that step to join them, and nothing is committed.
+/// - A `send` or a read is a job of its own, and takes its place when that job runs. If dispatched actions wait then, a
+///   `send` joins them in that step, and nothing is committed.
 ///
-/// It serves a tree or an actor; made `forTasks`, it serves tasks that prefer it (`Task(executorPreference:)`), and not
-/// both. With an executor of its own, a consumer can be stepped from one delivery to the next.
+/// It serves a tree or an actor, or, if made `forTasks`, tasks that prefer it (`Task(executorPreference:)`).
 public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Sendable {
   private struct Jobs {
     var waiting: [UnownedJob] = []
@@ -43,7 +41,7 @@ public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Senda
     self.init(forTasks: isForTasks, isStepByStep: true)
   }
 
-  /// - Parameter isStepByStep: Whether a tree does one thing in each job, instead of everything that waits.
+  /// - Parameter isStepByStep: Whether a tree does one thing in each job.
   package init(forTasks isForTasks: Bool = false, isStepByStep: Bool) {
     self.isForTasks = isForTasks
     self.isStepByStep = isStepByStep
@@ -55,7 +53,6 @@ public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Senda
   /// The number of waiting jobs.
   public var waitingCount: Int { jobs.withLock { $0.waiting.count } }
 
-  /// Sets a closure that each `enqueue` calls.
   package func whenGivenJob(_ call: (@Sendable () -> Void)?) {
     // The replaced closure is released outside the lock.
     let replaced = hook.withLock { hook in
@@ -68,7 +65,7 @@ public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Senda
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     let hook = hook.withLock { $0 }
-    // Keeps the executor alive: the job may run from here on, and release the last reference to it.
+    // Keeps the executor alive: from here on the job may run, and release the last reference.
     let turn = DispatchWorkItem { self.runUnlessHeld() }
     change { jobs in
       jobs.waiting.append(job)
@@ -101,8 +98,7 @@ public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Senda
     }
   }
 
-  /// Runs the waiting jobs, and those that they add, even from inside a job, like a nested run loop. Only on this
-  /// executor.
+  /// Runs all jobs, even from inside a job. Only on this executor.
   package func run() {
     while runFirst() {}
   }
@@ -124,7 +120,7 @@ public final class ManualExecutor: StoreExecutor.StepByStep, TaskExecutor, Senda
 
   // MARK: Waiting
 
-  /// Returns when at least `count` jobs wait, or the caller is cancelled. Dispatched actions that wait share one job.
+  /// Returns when at least `count` jobs wait, or the caller is cancelled. Waiting dispatched actions share one job.
   public func untilWaiting(_ count: Int) async { await until { $0.waiting.count >= count } }
 
   /// Returns when no job waits or runs, or the caller is cancelled.

@@ -1,6 +1,6 @@
 import Puredux
 
-/// A sequence that a test feeds, for effects that wait for messages, for instance of a socket or a server.
+/// A sequence that a test feeds, for effects that wait for messages.
 ///
 ///     let messages = Subject<String, Never>()
 ///     let client = ChatClient(messages: { messages.stream })
@@ -10,11 +10,11 @@ import Puredux
 ///     await store.receive(.heard("hello")) { $0.lines = ["hello"] }
 ///     messages.finish()
 ///
-/// Each element is buffered until an iterator takes it, and is delivered once. An iterator that begins later, for
-/// instance after a reconnect, continues where the last one ended. Concurrent iterators share the elements.
+/// Each element is buffered until an iterator takes it, and is delivered once. All iterators share the elements: one
+/// that begins later, for instance after a reconnect, continues where the last one ended.
 ///
-/// An effect that waits for an element in its own task is at rest for `settled()`, until the wait ends.
-/// `shutdown(interceptors: .finish(within:))` counts it as unfinished.
+/// An effect that waits for an element in its own task is at rest for `settled()`, but unfinished for
+/// `shutdown(interceptors: .finish(within:))`.
 ///
 /// Only `finish` ends the subject. An iterator in a cancelled task returns nil, and leaves the remaining elements.
 public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Sendable {
@@ -64,7 +64,7 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
 
   public func makeAsyncIterator() -> Iterator { Iterator(subject: self) }
 
-  /// An iterator. All iterators, of whatever tasks, share the elements.
+  /// An iterator, which shares the elements with all others.
   public struct Iterator: AsyncIteratorProtocol {
     let subject: Subject
 
@@ -96,7 +96,7 @@ public final class Subject<Element: Sendable, Failure: Error>: AsyncSequence, Se
           contents.waiting.append((number, continuation))
           return nil
         }
-        // At rest only from here on, as it waits now.
+        // Not earlier: it waits from here on.
         if let outcome { continuation.resume(returning: outcome) } else { rest?.begin() }
       }
     } onCancel: {
@@ -131,7 +131,7 @@ extension Subject where Failure == any Error {
   }
 }
 
-/// A queue on one array, with operations in amortized constant time.
+/// A queue with operations in amortized constant time.
 private struct Line<Item> {
   private var items: [Item?] = []
   private var taken = 0

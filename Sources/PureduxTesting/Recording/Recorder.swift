@@ -2,18 +2,16 @@ public import Puredux
 public import Testing
 
 extension StoreType {
-  /// Records the states of any store from now on: the current one, and one for each published commit, as `states()`
-  /// delivers them (G4, G5).
+  /// Records the store's state now and after each published commit, as `states()` delivers them (G4, G5).
   ///
   ///     let counts = store.record()
   ///     store.dispatch(.increment)
   ///     await counts.expect(0, 1)
   ///
-  /// A scope publishes at each commit, even if its part of the state is unchanged. Use a filter to leave out equal
-  /// states.
+  /// A scope publishes at each commit, even if its part of the state is unchanged.
   ///
   /// - Parameters:
-  ///   - equating: Leaves out a state that equals the previous one, as for `states()`.
+  ///   - equating: Leaves out a state that equals the previous one.
   ///   - limit: The time that each call of the recorder waits for effects that neither end nor rest.
   public func record(
     removeStateDuplicates equating: Equating<State> = .neverEqual, limit: Duration = defaultWaitingLimit
@@ -24,11 +22,10 @@ extension StoreType {
 
 /// The states of a store in commit order, each buffered until it is read.
 ///
-/// A state is recorded within its commit. When a `send` has returned, or the store has settled, all states up to then
-/// are recorded. If the whole tree is at rest (`settled()`) and no state is left, `next` therefore records an issue at
-/// once.
+/// A state is recorded within its commit: before a `send` returns, and before the store has settled. So `next` records
+/// an issue at once if the whole tree is at rest (`settled()`) and no state is left.
 ///
-/// A recorder does not keep its store alive. It keeps every unread state. Several reading tasks share the states.
+/// A recorder does not keep its store alive. Several reading tasks share the states.
 public final class Recorder<State: Sendable>: Sendable {
   private struct Log: Sendable {
     var states: [State] = []
@@ -37,7 +34,7 @@ public final class Recorder<State: Sendable>: Sendable {
     var listeners: [Int: AsyncStream<Event>.Continuation] = [:]
     var listenerCount = 0
 
-    /// - Parameter garbage: Read states, for the caller to release outside the lock.
+    /// - Parameter garbage: Read states, to be released outside the lock.
     mutating func next(_ garbage: inout [State]) -> State? {
       guard readCount < states.count else { return nil }
       let state = states[readCount]
@@ -55,7 +52,7 @@ public final class Recorder<State: Sendable>: Sendable {
 
   private enum End: Sendable { case ofStore, byStop }
 
-  /// Shared with the subscription, which must not hold the recorder.
+  /// The subscription must not hold the recorder.
   private final class Box: Sendable {
     let log = LockedValue(Log())
 
@@ -104,8 +101,8 @@ public final class Recorder<State: Sendable>: Sendable {
   /// the recorder's limit. The action has to be given to the store before this call, or by an effect.
   ///
   /// - Parameters:
-  ///   - patience: The time to wait by the continuous clock, even while the tree is at rest. Use it if tasks outside
-  ///     the store give it actions.
+  ///   - patience: The time to wait by the continuous clock, even while the tree is at rest, for actions of tasks
+  ///     outside the store.
   ///   - sourceLocation: The place of issues.
   @discardableResult
   public func next(
@@ -121,9 +118,8 @@ public final class Recorder<State: Sendable>: Sendable {
     }
   }
 
-  /// Skips states until a condition holds, and returns the state for which it does.
-  ///
-  /// If no such state comes, records an issue with the number of skipped states, and returns nil, as `next` does.
+  /// Skips states until a condition holds, and returns the state for which it does. If none comes, records an issue
+  /// with the number of skipped states, and returns nil, as `next` does.
   @discardableResult
   public func next(
     within patience: Duration? = nil, sourceLocation: SourceLocation = #_sourceLocation,
@@ -148,9 +144,8 @@ public final class Recorder<State: Sendable>: Sendable {
     }
   }
 
-  /// Returns all unread states, up to everything requested of the tree before this call.
-  ///
-  /// Records an issue if the tree has not committed that within the recorder's limit.
+  /// Returns all unread states, up to everything requested of the tree before. Records an issue if the tree has not
+  /// committed that within the recorder's limit.
   public func all(sourceLocation: SourceLocation = #_sourceLocation) async -> [State] {
     _ = await untilCommitted(at: sourceLocation)
     return takeAll()
@@ -209,7 +204,7 @@ public final class Recorder<State: Sendable>: Sendable {
 
   private enum Taken {
     case state(State)
-    /// No state, with the reason, or nil if the caller was cancelled.
+    /// With the reason, unless the caller was cancelled.
     case none(String?)
   }
 
@@ -225,7 +220,7 @@ public final class Recorder<State: Sendable>: Sendable {
     event.yield(.change)
     let settling = Task { [probe] in
       await probe.treeSettled()
-      // With patience, a store at rest may still get actions from other tasks.
+      // With patience, other tasks may still give the store actions.
       if reading.patience == nil { event.yield(.rest) }
     }
     defer {
@@ -237,7 +232,7 @@ public final class Recorder<State: Sendable>: Sendable {
       if let state { return .state(state) }
       if let end { return .none(end == .ofStore ? "the store has ended." : "recording was stopped.") }
       if reading.limit.isOver { return await late(reading) }
-      // The store refuses everything, so its end is in flight.
+      // The store refuses everything: its end is in flight.
       guard event == .rest, !probe.hasEnded else { continue }
       let waiting = await probe.runningEffects(within: limit).inWords("These effects wait")
       return Task.isCancelled ? .none(nil) : .none("the store is at rest." + (waiting.map { " \($0)." } ?? ""))
@@ -253,9 +248,8 @@ public final class Recorder<State: Sendable>: Sendable {
 }
 
 extension Recorder where State: Equatable {
-  /// Checks that the next states are these, in order. Further states may follow.
-  ///
-  /// Records an issue at the first missing or different state, with the members that differ.
+  /// Checks that the next states are these. Records an issue at the first missing or different state, with the members
+  /// that differ.
   public func expect(_ states: State..., sourceLocation: SourceLocation = #_sourceLocation) async {
     await expect(contentsOf: states, sourceLocation: sourceLocation)
   }
@@ -282,8 +276,8 @@ extension Recorder where State: Equatable {
     }
   }
 
-  /// Checks that the unread states, up to everything requested of the tree before this call, are exactly these (G1,
-  /// G4). Later states from effects do not count; call the store's `settled()` first to include them.
+  /// Checks that the unread states, up to everything requested of the tree before, are exactly these (G1, G4). Call
+  /// `settled()` first to include later states from effects.
   public func expectOnly(_ states: State..., sourceLocation: SourceLocation = #_sourceLocation) async {
     await expectOnly(contentsOf: states, sourceLocation: sourceLocation)
   }

@@ -1,13 +1,13 @@
 package import Testing
 
-/// A failure that a helper of this module reports: an issue of the test, unless a test of the helpers reads it.
+/// An issue of the test, unless a test of the helpers reads it.
 package struct ReportedFailure: Sendable {
   package let text: String
   package let sourceLocation: SourceLocation
 
   @TaskLocal package static var reader: Reader?
 
-  /// A class, as a task-local value that is a closure crashes optimized programs (6.3.1).
+  /// A class: a task-local value that is a closure crashes optimized programs (6.3.1).
   package final class Reader: Sendable {
     fileprivate let read: @Sendable (ReportedFailure) -> Void
 

@@ -11,7 +11,7 @@ enum WaitingOutcome: Sendable {
   case done, late, cancelled
 }
 
-/// Runs work, and returns at the limit even if the work ignores its cancellation.
+/// Returns at the limit even if the work ignores its cancellation.
 func wait(within limit: Duration, for work: @escaping @Sendable () async -> Void) async -> WaitingOutcome {
   let (outcomes, outcome) = AsyncStream.makeStream(of: WaitingOutcome.self)
   let working = Task {

@@ -1,6 +1,6 @@
 public import Puredux
 
-/// A store with scripted states that records its actions, for code that only needs a store.
+/// A store with scripted states that records its actions.
 ///
 ///     let store = ScriptedStore<Room, RoomAction>(Room(), Room(topic: "Swift"))
 ///     let page = Page(store.store())
@@ -9,9 +9,8 @@ public import Puredux
 ///     await store.publish(Room(isClosed: true))
 ///     await store.end()
 ///
-/// It has no reducer. Each action is answered with the next state of the script; when the script is used up, actions
-/// are only recorded. Otherwise it fulfils the contract of every store, as do its proxies and scopes. It ends when it
-/// is released.
+/// Instead of a reducer, the next state of the script answers each action. After the script's end, actions are only
+/// recorded. Otherwise the store, its proxies and its scopes fulfil the contract. It ends when it is released.
 public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
   private enum Entry: Sendable {
     case action(Action)
@@ -70,7 +69,7 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
   /// All actions given before this call, in order.
   public var actions: [Action] { get async { await root.state.actions } }
 
-  /// Delivers states in order, and returns when they are published. After the end it does nothing.
+  /// Delivers states in order, and returns when they are published; after the end, at once.
   public func publish(_ states: State...) async {
     for state in states { try? await root.send(.publish(state)) }
   }
@@ -78,12 +77,11 @@ public final class ScriptedStore<State: Sendable, Action: Sendable>: StoreType {
   /// Appends states to the script.
   public func answer(with states: State...) { root.dispatch(.script(states)) }
 
-  /// Makes the store, and its proxies, scopes and projections, refuse every action. Every form of `send`, and
-  /// `perform`, throws this error; `dispatch` returns its counterpart. Refused actions are not recorded. With nil the
-  /// store accepts actions again.
+  /// Makes the store, its proxies, scopes and projections refuse every action, until the error is nil. Every form of
+  /// `send`, and `perform`, throws the error; `dispatch` returns its counterpart. Refused actions are not recorded.
   public func refuse(with error: StoreError?) { refusal.error.withLock { $0 = error } }
 
-  /// Ends the store. Its sequences end after their last state, and it accepts no more actions. `actions` can still be
+  /// Ends the store: its sequences end after their last state, and it accepts no more actions. `actions` can still be
   /// read.
   public func end() async { await root.shutdown() }
 }

@@ -2,9 +2,8 @@ import Puredux
 public import Testing
 
 extension TestStore where State: Equatable {
-  /// Sends an action to the store, and checks how its commit changes the state.
-  ///
-  /// If middleware passes several actions on, it checks the change by all of them together.
+  /// Sends an action, and checks how its commits change the state: all of them together, if middleware passes several
+  /// actions on.
   ///
   /// - Parameters:
   ///   - action: The action to send.
@@ -12,7 +11,7 @@ extension TestStore where State: Equatable {
   ///   - isolation: The caller's actor.
   ///   - change: Turns the state before the commit into the state after it. Without it, the commit must not change the
   ///     state; in a relaxed store, it may. In a relaxed store the closure gets the state *after* the commit, and must
-  ///     leave it unchanged: assign (`$0.count = 1`), and do not compute (`$0.count += 1`).
+  ///     leave it unchanged: assign (`$0.count = 1`), do not compute (`$0.count += 1`).
   public func send(
     _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
     isolation: isolated (any Actor)? = #isolation, _ change: ((inout State) -> Void)? = nil
@@ -29,7 +28,6 @@ extension TestStore where State: Equatable {
     case .strict: change?(&expected)
     case .relaxed:
       guard let change else { return }
-      // Members that the closure does not name are not checked.
       expected = commit.after
       change(&expected)
     }
@@ -41,7 +39,7 @@ extension TestStore where State: Equatable {
 }
 
 extension TestStore where State: Equatable, Action: Equatable {
-  /// Takes the next action that was not given by `send`, in commit order, and checks it and how its commit changes the
+  /// Takes the next action that was not given by `send`, in commit order, and checks it and its commit's change of the
   /// state. It comes from an effect, from a child store or through `root`.
   public func receive(
     _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
@@ -54,7 +52,6 @@ extension TestStore where State: Equatable, Action: Equatable {
       Issue.record(
         "Received \(show(commit.action)), expected \(show(action)).",
         difference(expected: action, actual: commit.action), at: sourceLocation)
-      // The closure describes another action's commit.
       return
     }
     check(commit, change, at: sourceLocation)
@@ -75,8 +72,8 @@ extension TestStore where State: Equatable {
 }
 
 extension TestStore {
-  /// Sends an action to the store, and checks a condition of the state after its commit, for states that are not
-  /// `Equatable`. Without a condition the state counts as not looked at.
+  /// Sends an action, and checks a condition of the state after its commit, for states that are not `Equatable`.
+  /// Without a condition the state counts as not looked at.
   @_disfavoredOverload public func send(
     _ action: Action, sourceLocation: SourceLocation = #_sourceLocation,
     isolation: isolated (any Actor)? = #isolation, satisfying condition: ((State) -> Bool)? = nil

@@ -1,6 +1,6 @@
 import Puredux
 
-/// The commits of a test store's tree that are not yet accounted for.
+/// The commits of a test store's tree that are not accounted for.
 final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
   struct Commit: Sendable {
     let action: Action
@@ -12,7 +12,7 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
 
   private struct Pages: Sendable {
     var position = 0
-    /// The position before the commits of the action that the root store was given last.
+    /// The position before the commits of the last sent action.
     var positionBefore = 0
     var missingCount = 0
     var commits: ArraySlice<Commit> = []
@@ -30,15 +30,14 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
   private let pages = LockedValue(Pages())
   private let history: History<State, Action>?
 
-  /// - Parameter history: The source of commits from now on. Without it, `middleware` enters them.
+  /// - Parameter history: The source of later commits, instead of `middleware`.
   init(history: History<State, Action>? = nil) {
     self.history = history
     let position = history?.entries.last?.position ?? 0
     pages.withLock { $0.position = position }
   }
 
-  /// Enters each commit within the commit. The given middleware runs in between, and may make several commits of one
-  /// action.
+  /// The given middleware may make several commits of one action.
   func middleware(around others: [Middleware<State, Action>]) -> [Middleware<State, Action>] {
     let first = Middleware<State, Action> { [self] action, _, next in
       pages.withLock { $0.positionBefore = $0.position }
@@ -68,8 +67,7 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: Taking
 
-  /// Removes the commits of an action that the root store was just given, and returns them as one. Only on the tree's
-  /// executor, right after the commit.
+  /// Returns the commits of the last sent action as one. Only on the tree's executor, right after the commit.
   func takeSent(_ action: Action) -> Commit? {
     enter()
     let made = pages.withLock { pages in
@@ -90,7 +88,7 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
     return pages.withLock { $0.commits.popFirst() }
   }
 
-  /// Only on the tree's executor, if there still is one.
+  /// Only on the tree's executor, if it still exists.
   func takeAll() -> [Commit] {
     enter()
     return pages.withLock { pages in
@@ -143,7 +141,7 @@ final class CommitLedger<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Enters nothing more from now on. Returns false if that was already so.
+  /// Returns false if the ledger was closed before.
   func close() -> Bool {
     enter()
     return pages.withLock { pages in

@@ -9,18 +9,17 @@ public import Testing
 ///     await store.receive(.found(["actors"])) { $0.results = ["actors"] }
 ///     await store.finish()
 ///
-/// `send` gives the store an action, and `receive` takes the next action of an effect, in commit order. Each takes a
-/// closure that changes the previous state as the commit should; without a closure the state must not change. An issue
-/// at the caller's line shows the members that differ.
+/// `send` gives the store an action; `receive` takes the next action of an effect, in commit order. The closure of each
+/// changes the previous state as the commit should; without it the state must not change. An issue at the caller's line
+/// shows the members that differ.
 ///
 /// Every call returns when the store has settled: every effect has ended, sleeps on the store's clock, or waits for
-/// states or at a `Gate`. An effect that waits for anything else for longer than the limit is reported.
+/// states or at a `Gate`. An effect that waits longer than the limit for anything else is reported.
 ///
-/// `finish` reports actions that were not received, effects that have not ended, and states that no check looked at. If
-/// `finish` was not called, the deinitializer reports that and the same, except effects. A `.relaxed` store reports
-/// none of this, skips other actions, and can be used from several tasks.
-///
-/// In a cancelled task, calls do not wait, and report nothing that they cannot know.
+/// `finish` reports unreceived actions, effects that have not ended, and states that no check looked at. Without it,
+/// the deinitializer reports that and the same, except effects. A `.relaxed` store reports none of this, skips other
+/// actions, and can be used from several tasks. In a cancelled task, calls do not wait, and report nothing that they
+/// cannot know.
 public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   typealias Commit = CommitLedger<State, Action>.Commit
 
@@ -39,11 +38,11 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   ///
   /// - Parameters:
   ///   - initialState: The state before the first action.
-  ///   - options: The executor, clock and other options of the tree, and the limit for settling.
+  ///   - options: The options of the tree.
   ///   - interceptor: See `RootStore`.
   ///   - interceptors: See `RootStore`.
   ///   - middleware: See `RootStore`.
-  ///   - strictness: Whether everything has to be accounted for.
+  ///   - strictness: How much has to be accounted for.
   ///   - sourceLocation: The place of the issue that the test store was not finished.
   ///   - reducer: Changes the state according to an action.
   public convenience init(
@@ -92,23 +91,22 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     isForeign = false
   }
 
-  /// Makes a test store around an existing root store. It takes the commits, from now on, from the history that the
-  /// root store was made with.
+  /// Makes a test store around an existing root store, whose history it reads from now on.
   ///
   ///     let history = History<Room, RoomAction>(limit: 1_000)
   ///     let options = StoreOptions(clock: clock)
   ///     let room = RootStore(initialState: Room(), reducers: reducers, options: options, history: history)
   ///     let store = TestStore(room, history: history, clock: clock)
   ///
-  /// `finish` does not shut the root store down. Each call reads the whole history; commits evicted from it before that
-  /// are an issue. If middleware makes several commits of a sent action, only the last counts as sent.
+  /// `finish` does not shut the root store down. Each call reads the whole history; commits evicted before that are an
+  /// issue. If middleware makes several commits of a sent action, only the last counts as sent.
   ///
   /// - Parameters:
-  ///   - root: The store, which may have been given actions before.
-  ///   - history: The store's history. Its limit bounds the number of commits between two calls.
+  ///   - root: The store, which may already have been given actions.
+  ///   - history: The store's history. Its limit bounds the commits between two calls.
   ///   - clock: The store's clock, for `advance`.
-  ///   - strictness: Whether everything has to be accounted for.
-  ///   - limit: The time that the store may take to settle, by the continuous clock.
+  ///   - strictness: How much has to be accounted for.
+  ///   - limit: The time to settle, by the continuous clock.
   ///   - sourceLocation: The place of the issue that the test store was not finished.
   public init(
     _ root: RootStore<State, Action>, history: History<State, Action>, clock: ManualClock = ManualClock(),
@@ -138,8 +136,7 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: Settling
 
-  /// Returns when the store has settled. Every other call does so itself; use this after an action to a child store or
-  /// to `root`.
+  /// Returns when the store has settled, for use after an action to a child store or to `root`.
   public func settle(sourceLocation: SourceLocation = #_sourceLocation) async {
     _ = await settled(at: sourceLocation)
   }
@@ -168,14 +165,14 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     Issue.record("After \(limit) the store has not \(missed).", running.map { [$0] } ?? [], at: location)
   }
 
-  /// Members for waiting tasks, which must not hold the test store.
+  /// Waiting tasks must not hold the test store.
   private struct Visitor: Sendable {
     let root: RootStore<State, Action>
     let probe: StoreProbe<State>
 
     func visit<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
       if let result = await probe.visit(body) { return result }
-      // When the state of an ended store can be read, all accepted actions are committed.
+      // When this returns, all accepted actions are committed.
       _ = await root.state
       return body()
     }
@@ -183,8 +180,8 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
 
   private var visitor: Visitor { Visitor(root: root, probe: probe) }
 
-  /// Runs a closure on the tree's executor while no action is in flight. Returns nil if the caller is cancelled, or,
-  /// with an issue, if the tree does not answer.
+  /// Runs a closure on the tree's executor while no action is in flight. Nil if the caller is cancelled, or, with an
+  /// issue, if the tree does not answer.
   private func onTree<Result: Sendable>(
     at location: SourceLocation, _ body: @escaping @Sendable () -> Result
   ) async -> Result? {
@@ -201,8 +198,8 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     return nil
   }
 
-  /// Advances the clock from deadline to deadline, by a duration in all, and lets the store settle each time, so that
-  /// repeated sleeps are woken each time. Stops if the store does not settle.
+  /// Advances the clock from deadline to deadline, by a duration in all. Lets the store settle each time, so that
+  /// repeated sleeps are woken each time; stops if it does not.
   public func advance(by duration: Duration, sourceLocation: SourceLocation = #_sourceLocation) async {
     await clock.advance(by: duration) { await settled(at: sourceLocation) == .done }
   }
@@ -218,7 +215,7 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   /// Advances the clock from deadline to deadline until no task sleeps.
   ///
   /// - Parameters:
-  ///   - limit: The number of deadlines after which an issue is recorded, as a polling effect never ends.
+  ///   - limit: The number of deadlines after which an issue is recorded.
   ///   - sourceLocation: The place of issues.
   public func run(limit: Int = 1_000, sourceLocation: SourceLocation = #_sourceLocation) async {
     await clock.run(limit: limit, sourceLocation: sourceLocation) { await settled(at: sourceLocation) == .done }
@@ -242,7 +239,7 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     return taken
   }
 
-  /// Checks that the store refuses an action: `send` throws the given error, and no action is committed meanwhile.
+  /// Checks that `send` throws an error, and that no action is committed meanwhile.
   public func expectRefusal(
     of action: Action, with error: StoreError, sourceLocation: SourceLocation = #_sourceLocation
   ) async {
@@ -309,9 +306,7 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     return (outcome == .done ? answer.withLock { $0 } : nil, outcome)
   }
 
-  /// Removes all unreceived actions.
-  ///
-  /// - Returns: The removed actions.
+  /// Removes all unreceived actions, and returns them.
   @discardableResult
   public func skipReceived(sourceLocation: SourceLocation = #_sourceLocation) async -> [Action] {
     guard await settled(at: sourceLocation) != .cancelled else { return [] }
@@ -320,8 +315,8 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
 
   // MARK: The end
 
-  /// Reports everything that has not been accounted for, and shuts the store down if the test store has made it. No
-  /// action can be sent after that. A second call does nothing.
+  /// Reports everything that has not been accounted for, and shuts the store down if the test store has made it.
+  /// A second call does nothing.
   public func finish(sourceLocation: SourceLocation = #_sourceLocation) async {
     let settling = await settled(at: sourceLocation)
     var running = EffectsInWords.none
@@ -349,7 +344,7 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
 public enum Strictness: Sendable {
   /// Everything.
   case strict
-  /// Only the actions and changes that the test names. Other actions are skipped.
+  /// The actions and changes that the test names. Other actions are skipped.
   case relaxed
 }
 

@@ -10,8 +10,8 @@ public import Testing
 ///     store.dispatch(.typed("swift"))
 ///     await clock.advance(by: .milliseconds(300), settling: store)
 ///
-/// Sleeping tasks are woken in the order of their deadlines. An effect that sleeps in its own task is at rest for
-/// `settled()`, whether it sleeps by `Dispatch.sleep(for:)` or on the clock itself.
+/// Sleeping tasks are woken in the order of their deadlines. An effect that sleeps in its own task, by
+/// `Dispatch.sleep(for:)` or on the clock, is at rest for `settled()`.
 public final class ManualClock: AnnouncedClock, WallClock, Sendable {
   public typealias Duration = Swift.Duration
 
@@ -65,7 +65,7 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
   /// The time of day and year.
   public var wallTime: WallTime { sleepers.withLock { $0.start + $0.now.time } }
 
-  /// Sets the time of day and year, as one sets a machine's clock. `now` stays, and no task is woken.
+  /// Sets the time of day and year. `now` stays, and no task is woken.
   public func set(_ wallTime: WallTime) { sleepers.withLock { $0.start = wallTime - $0.now.time } }
 
   public var minimumResolution: Swift.Duration { .zero }
@@ -95,7 +95,7 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
           return (nil, sleepers.openGates())
         }
         for gate in gates { gate.open() }
-        // At rest only from here on, as `nextDeadline` covers every sleep at rest.
+        // Not earlier: `nextDeadline` covers every sleep at rest.
         if let outcome { continuation.resume(with: outcome) } else { rest?.begin() }
       }
     } onCancel: {
@@ -119,8 +119,8 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
   /// The earliest deadline of a sleeping task; nil if no task sleeps.
   public var nextDeadline: Instant? { sleepers.withLock { $0.nextDeadline } }
 
-  /// Returns when exactly `count` tasks sleep, or the caller is cancelled. Use it for tasks that belong to no store;
-  /// those of a store's effects sleep once the store has settled.
+  /// Returns when exactly `count` tasks sleep, or the caller is cancelled: for tasks that belong to no store. Those of
+  /// a store's effects sleep once it has settled.
   public func untilAsleep(_ count: Int) async {
     let gate = Gate()
     await withTaskCancellationHandler {
@@ -142,11 +142,10 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
 
   // MARK: Advancing
 
-  /// Advances the clock in one step, and wakes the due tasks in the order of their deadlines. A duration of zero or
-  /// less does nothing; more than a hundred years counts as a hundred years.
+  /// Advances the clock in one step, and wakes the due tasks in the order of their deadlines, without waiting for them.
+  /// A duration of zero or less does nothing; more than a hundred years counts as a hundred years.
   ///
-  /// It does not wait for the woken tasks. A task that sleeps for five seconds again and again is woken once, however
-  /// far the clock advances; `advance(by:settling:)` wakes it each time.
+  /// A task that sleeps again and again is woken once; `advance(by:settling:)` wakes it each time.
   public func advance(by duration: Swift.Duration) { advance { $0.now.advanced(by: duration.clamped) } }
 
   @discardableResult private func advance(to time: (Sleepers) -> Instant?) -> Swift.Duration {
@@ -167,11 +166,11 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
     return moved
   }
 
-  /// Advances the clock from deadline to deadline, by a duration in all. Lets the stores settle before, in between and
-  /// after, so that repeated sleeps are woken each time.
+  /// Advances the clock from deadline to deadline, by a duration in all. Lets the stores whose effects sleep on it
+  /// settle before, in between and after, so that repeated sleeps are woken each time.
   ///
-  /// Pass the stores whose effects sleep on this clock. Like `settled()`, it waits for effects that do anything but
-  /// sleep or wait for states. With a duration of zero or less it only lets the stores settle.
+  /// Like `settled()`, it waits for effects that do anything but sleep or wait for states. With a duration of zero or
+  /// less it only lets the stores settle.
   public func advance(by duration: Swift.Duration, settling store: any OwningStore, _ others: any OwningStore...) async
   {
     await advance(by: duration, settling: [store] + others)
@@ -184,7 +183,7 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
 
   private static func count(in store: some OwningStore) -> Int { StoreProbe(store.store()).commitCount }
 
-  /// In rounds until one commits nothing, as one store may give another an action.
+  /// Until a round commits nothing, as one store may give another an action.
   private static func settle(_ stores: [any OwningStore]) async -> Bool {
     var (commits, before) = (0, -1)
     repeat {
@@ -225,7 +224,7 @@ public final class ManualClock: AnnouncedClock, WallClock, Sendable {
   /// - Parameters:
   ///   - store: A store whose effects sleep on the clock.
   ///   - others: Further stores.
-  ///   - limit: The number of deadlines after which an issue is recorded, as a polling effect never ends.
+  ///   - limit: The number of deadlines after which an issue is recorded.
   ///   - sourceLocation: The place of issues.
   public func run(
     settling store: any OwningStore, _ others: any OwningStore..., limit: Int = 1_000,
