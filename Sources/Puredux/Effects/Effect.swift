@@ -1,24 +1,19 @@
-/// Work that an action triggers, as a value. An interceptor returns it in commit order, with the state of that commit
-/// (`Interceptor.effects`). The work is a task of the store that the action was given to (G8).
+/// Work that an action triggers, as a value: a task of the store that got the action (G8). The closure of
+/// `Interceptor.effects` returns it.
 ///
 ///     .run { dispatch in dispatch(.found(try await search(text))) }
 ///       .id("search", .debounced(for: .milliseconds(300)))
 ///       .retried(.exponential(from: .milliseconds(100), upTo: .seconds(5), attempts: 4))
 ///       .catching { .failed($0) }
 ///
-/// Ids belong to the store that the action was given to: those of two stores never meet. As of the commit that cancels
-/// an effect by its id (`.cancel`, `.latest`, `.debounced`), nothing that it dispatches through its own `Dispatch` is
-/// committed, even if it ignores its cancellation. Actions that it dispatches to a store or proxy obtained otherwise
-/// are not revoked.
-///
-/// Time is measured by the store's clock. Adopted from The Composable Architecture and Actomaton, where effects have
-/// ids, too.
+/// Ids belong to the store that got the action: those of two stores never meet. From the commit on that cancels an
+/// effect by its id (`.cancel`, `.latest`, `.newest`, `.debounced`), none of its actions is committed (G8). Time is
+/// measured by the store's clock.
 public struct Effect<Action: Sendable>: Sendable {
   /// The work of an effect. Its `Dispatch` goes to the effect's store.
   public typealias Work = @Sendable (Dispatch<Action>) async throws -> Void
 
   @usableFromInline enum Content: Sendable {
-    /// A `run` with nothing but its work: the most common case, without an object of its own.
     case work(Work)
     case detail(Detail)
   }
@@ -63,11 +58,11 @@ public struct Effect<Action: Sendable>: Sendable {
   }
 
   /// Work in a task of the store. If it throws, `catching` can make an action of the error; otherwise the error is
-  /// reported. An error thrown after its cancellation is dropped.
+  /// reported. An error after the effect's cancellation, or its store's end, is dropped.
   @inlinable public static func run(_ work: @escaping Work) -> Effect { Effect(.work(work)) }
 
-  /// Cancels the effects that run or wait under an id in the store that the action was given to, and ends the
-  /// throttling under that id. Does nothing for an unused id.
+  /// Cancels the running and waiting effects of an id in the store that got the action, and ends its throttling. Does
+  /// nothing for an unused id.
   public static func cancel(_ id: some Hashable & Sendable) -> Effect { Effect(.cancel(EffectID(id))) }
 
   /// Combines several effects, in order.
@@ -78,26 +73,20 @@ public struct Effect<Action: Sendable>: Sendable {
     self.init(.all(effects.flatMap(\.parts)))
   }
 
-  /// Combines several effects into one, which run in sequence: each begins when the one before it has ended, or failed.
-  ///
-  ///     .inOrder(
-  ///       .run { … }.retried(.constant(.seconds(1), attempts: 3)),
-  ///       .run { … }.timeout(after: .seconds(5), .late))
-  ///       .id("sync", .inTurn())
+  /// Combines several effects, which run in sequence: each begins when the one before it has ended, or failed.
   ///
   /// Set the id, the policy, the delay and the time limit on the whole. If the whole is cancelled, no other part
   /// begins. It is never retried as a whole: its retries and `catching` apply to each part that has none of its own.
   ///
   /// A part has its own delay, retries, time limit and `catching`. Its id is only a name, for reports, and its policy
-  /// is ignored. Effects that are one part (`.all`) run side by side, and are never at rest (`settled`). A `.cancel` is
-  /// carried out in its turn. An error that is not made into an action is reported.
+  /// is ignored. An `.all` part runs its effects side by side, and is never at rest (`settled`). A `.cancel` is carried
+  /// out in its turn.
   public static func inOrder(_ effects: Effect...) -> Effect { Effect(.run(Run(steps: effects))) }
 
   var parts: [Effect] { if case .detail(.all(let parts)) = content { parts } else { [self] } }
 
-  /// Gives the work an id, by which it can be cancelled, and a policy alongside other effects with that id. Ids of
-  /// different types are different: `1` and `1.0` are two. In `.all`, each effect gets the id and the policy: with
-  /// `.latest` the last one cancels the others.
+  /// Gives the work an id, by which it can be cancelled, and a policy. Ids of different types are different: `1` and
+  /// `1.0` are two. In `.all`, each effect gets both: with `.latest`, the last one cancels the others.
   public func id(_ id: some Hashable & Sendable, _ policy: EffectPolicy = .latest) -> Effect {
     let id = EffectID(id)
     return changing {
@@ -106,7 +95,7 @@ public struct Effect<Action: Sendable>: Sendable {
     }
   }
 
-  /// Waits before the work. The effect counts as running meanwhile. A delay of zero or less is none.
+  /// Waits before the work, and counts as running meanwhile. A delay of zero or less is none.
   public func after(_ delay: Duration) -> Effect {
     changing { $0.delay = delay }
   }
@@ -123,18 +112,14 @@ public struct Effect<Action: Sendable>: Sendable {
   }
 
   /// Cancels the work when a time limit is over, and dispatches an action. Nothing that the work dispatches after that
-  /// is committed, even if it ignores its cancellation (G8).
+  /// is committed, even if it ignores its cancellation.
   ///
-  ///     .run { dispatch in dispatch(.loaded(try await service.load())) }
-  ///       .retried(.exponential(from: .milliseconds(100), upTo: .seconds(1)))
-  ///       .timeout(after: .seconds(3), .failed)
+  /// The limit covers all retries and the times between them, whatever the order of the modifiers. It begins after the
+  /// delay (`after`) and the wait of the policy. If it is zero or less, the action is dispatched, and the work does not
+  /// begin.
   ///
-  /// The time is measured by the store's clock. It covers all retries and the times between them, whatever the order of
-  /// the modifiers. It begins after the delay (`after`) and the wait of the policy. If it is zero or less, the action
-  /// is dispatched, and the work does not begin.
-  ///
-  /// If the work has ended, or the effect is cancelled, before the limit, the action is not dispatched. In `.all`, each
-  /// effect has that time. `catching` does not apply to the limit, and later errors of the work are not reported.
+  /// If the work ends, or the effect is cancelled, before the limit, the action is not dispatched. In `.all`, each
+  /// effect has that limit. `catching` does not apply to the limit, and later errors of the work are not reported.
   public func timeout(after time: Duration, _ action: Action) -> Effect {
     changing { $0.limit = (time, action) }
   }
@@ -193,8 +178,7 @@ public struct Effect<Action: Sendable>: Sendable {
   }
 }
 
-/// Identifies an effect within its store: a value and its type, because values of different types may be equal as
-/// `AnyHashable`.
+/// The type counts, because values of different types may be equal as `AnyHashable`.
 ///
 /// SAFETY: it holds a `Sendable` value, although `AnyHashable` does not record that.
 @usableFromInline struct EffectID: Hashable, @unchecked Sendable, CustomStringConvertible {
@@ -220,8 +204,8 @@ public struct Effect<Action: Sendable>: Sendable {
   }
 }
 
-/// How an effect with an id behaves alongside earlier effects of the same id, in the same store. The policy is applied
-/// when the effect's action is committed, whatever the policies of the earlier effects. Later effects never hold it up.
+/// How an effect treats earlier effects of its id, in the same store. The policy is applied when the effect's action is
+/// committed, whatever the policies of the earlier effects. Later effects never hold an effect up.
 ///
 /// An effect is *unfinished* while it runs, waits for others, or is held until its time, and until its actions are
 /// committed. A cancelled or left-out effect is finished. An effect has left its id when `perform`, `settled` or
@@ -247,8 +231,8 @@ public enum EffectPolicy: Sendable, Hashable {
   /// replaces it by then. A time of zero or less is none.
   case debounced(for: Duration)
   /// Begins at once, alongside running effects, and then holds back other throttled effects for this time. The last of
-  /// these begins when the time is over; without `latest`, all are left out. A throttled effect neither waits for the
-  /// time of a debounced effect, nor replaces that effect. A time of zero or less is none.
+  /// these begins when the time is over; without `latest`, all are left out. A throttled effect neither waits for a
+  /// debounced effect nor replaces it. A time of zero or less is none.
   case throttled(for: Duration, latest: Bool = true)
 }
 
@@ -259,8 +243,8 @@ public struct RetryPolicy: Sendable {
   private let delay: @Sendable (_ failures: Int) -> Duration
 
   /// - Parameters:
-  ///   - attempts: The maximum number of attempts. One or less means a single attempt.
-  ///   - delay: The time to wait after that many failures.
+  ///   - attempts: One or less means a single attempt.
+  ///   - delay: The time to wait after that many failures. Zero or less is none.
   public init(attempts: Int, delay: @escaping @Sendable (_ failures: Int) -> Duration) {
     self.attempts = attempts
     self.delay = delay

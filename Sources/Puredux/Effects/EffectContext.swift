@@ -1,14 +1,11 @@
 import Synchronization
 
-/// The commit that an interceptor is asked about. Valid during that call: later it is another commit, or none.
+/// The commit that an interceptor is asked about. Valid only during that call.
 public struct EffectContext<State: Sendable, Action: Sendable> {
   @usableFromInline let commit: CommitContext
 
   @inlinable init(_ commit: CommitContext) { self.commit = commit }
 
-  /// For a part of the state.
-  ///
-  /// - Parameter publishing: Makes the source of the part's states.
   @inlinable init(
     source: Source<State>, publishing: @escaping CommitContext.Publishing, store: StoreID, position: Int,
     dispatch: Dispatch<Action>
@@ -24,12 +21,12 @@ public struct EffectContext<State: Sendable, Action: Sendable> {
   /// The place of the commit in the tree's order, counted from one.
   @inlinable public var position: Int { commit.given?.position ?? commit.node?.commitCount ?? 0 }
 
-  /// Dispatches to the store that the action was given to, at once: the action comes later in the order.
+  /// Dispatches at once to the store that the action was given to. The new action comes later in the order.
   @inlinable public var dispatch: Dispatch<Action> { commit.given?.dispatch ?? Dispatch(node: commit.node) }
 
-  /// The state of the interceptor's store right after the commit. In a child store, each call composes it.
+  /// The state of the interceptor's store right after the commit. A child store composes it at each call.
   @inlinable public var state: State {
-    // The stores on an action's path were held when it was accepted, so they have a state until it is committed.
+    // Stores on an action's path are held until its commit, so they have a state.
     current!
   }
 
@@ -41,8 +38,7 @@ public struct EffectContext<State: Sendable, Action: Sendable> {
 }
 
 extension EffectContext {
-  /// One object for all commits of a store, which come one at a time: counting the references of a new one would double
-  /// the cost of a commit.
+  /// One object for all commits of a store: a new one each time would double a commit's cost.
   @usableFromInline @safe final class CommitContext {
     @usableFromInline let source: Source<State>
     @usableFromInline let published: Confined<Source<State>>?
@@ -63,8 +59,7 @@ extension EffectContext {
       self.given = given
     }
 
-    /// Makes the source of the states that can be followed from here; of a part, only while its context is valid. Does
-    /// not hold the store's node.
+    /// The source of a part is valid only with its context. Does not hold the store's node.
     @usableFromInline var publishing: Publishing {
       given?.publishing ?? { [source, published] in published ?? Confined(storing: source) }
     }
@@ -79,18 +74,17 @@ extension EffectContext {
   }
 }
 
-/// A failure without a caller to throw to: an effect failed or was not begun, or a store, scope or projection was made
-/// below the 100th level. It goes to the store's `reporting` closure, or to standard error if there is none.
+/// A failure without a caller to throw to. It goes to the store's `reporting` closure, or else to standard error.
 public struct EffectReport: Sendable, CustomStringConvertible {
   /// The failure.
   public enum Reason: Sendable {
     /// The work threw on its last attempt, and the error was not made into an action.
     case failed(any Error)
-    /// The work was not begun, because too many wait (`EffectPolicy.inTurn`).
+    /// The work was not begun, because too many effects wait (`EffectPolicy.inTurn`).
     case turnedAway
     /// A store, scope or projection was made below the 100th level. It is closed from the start: its sequences are
-    /// empty, and its observers, interceptors and effects are never called. Reported once, by the call that makes it. A
-    /// store or proxy made of the closed one is not reported.
+    /// empty, and its observers, interceptors and effects are never called. Only the call that makes it is reported,
+    /// not stores or proxies made of it.
     case tooDeep
   }
 
@@ -126,49 +120,30 @@ public struct EffectReport: Sendable, CustomStringConvertible {
 }
 
 extension Dispatch {
-  /// Sleeps on the store's clock, for pauses within an effect: a test with its own clock need not wait. Does not sleep
-  /// for a duration of zero or less.
-  ///
-  ///     .while(\.isPolling) {
-  ///       .run { dispatch in
-  ///         while true {
-  ///           dispatch(.loaded(try await service.load()))
-  ///           try await dispatch.sleep(for: .seconds(5))
-  ///         }
-  ///       }.retried(.constant(.seconds(30)))
-  ///     }
+  /// Sleeps on the store's clock; not at all for a duration of zero or less.
   ///
   /// - Throws: `CancellationError` if the task is cancelled.
   public func sleep(for duration: Duration) async throws {
     try await sleep { clock, effect in await clock.wait(duration, in: effect) }
   }
 
-  /// Sleeps on the store's clock until a time of day and year; not at all if it has come. So it means the same in a
-  /// process that is started later, and finds the time in its state:
+  /// Sleeps on the store's clock until a time of day and year; not at all if it has come.
   ///
-  ///     .onChange(of: \.endsAt) { endsAt in
-  ///       .run { dispatch in
-  ///         try await dispatch.sleep(until: endsAt)
-  ///         dispatch(.end)
-  ///       }
-  ///     }
-  ///
-  /// It sleeps for the time that is left, and then checks the clock again. If the clock is set back meanwhile, it
-  /// sleeps on until the time has come. If the clock is set forward, it returns when the time that was left is over.
+  /// If the clock is set back meanwhile, it sleeps on until the time has come. If the clock is set forward, the sleep
+  /// ends when the time that was left is over.
   ///
   /// - Throws: `CancellationError` if the task is cancelled.
   public func sleep(until time: WallTime) async throws {
     try await sleep { clock, effect in await clock.wait(until: time, in: effect) }
   }
 
-  /// Like `sleep(for:)`, for work that lasts as long as its store. A store that finishes (`InterceptorShutdown.finish`)
-  /// does not wait for this work, like work that waits for a state.
+  /// Like `sleep(for:)`, but a finishing store (`InterceptorShutdown.finish`) does not wait for it.
   package func pause(for duration: Duration) async throws {
     try await sleep { clock, effect in await clock.wait(duration, in: effect, for: .interval) }
   }
 
-  /// The time of day and year by the store's clock, if it is a `WallClock`. With the continuous or suspending clock, it
-  /// is the system's time. Any other clock goes on from the system's time when the store was made.
+  /// The time of day and year by the store's clock, if it is a `WallClock`; by the system for the continuous or
+  /// suspending clock. Any other clock goes on from the system's time when the store was made.
   public var now: WallTime { node?.wallTime ?? .now }
 
   private func sleep(_ wait: (ElapsedClock, RunningEffect?) async -> Void) async throws {

@@ -1,27 +1,24 @@
 enum EffectInstruction<Effect> {
   case start(ContiguousArray<Effect>)
   case cancel
-  /// No more effects will come: leave, when all running effects have ended.
   case leave
 }
 
 extension EffectInstruction: Sendable where Effect: Sendable {}
 
 enum EffectIdleness: Sendable {
-  /// No effect works. Observers and effects that wait for a state of their own tree do not; a sleep is work to be
-  /// completed.
+  /// Observers do not work, nor do effects that wait for a state of their own tree or an interval. Other sleeps are
+  /// work.
   case nothingWorks
-  /// Each effect waits for a state, observers included.
+  /// Each effect, observers included, waits for a state of its own tree or an interval.
   case allFollow
   /// Each effect waits for an element of a sequence of this library, or sleeps.
   case nothingRuns
   case allEnded
 }
 
-/// The tasks of one store's effects: a pure state machine, under its runner's lock.
-///
-/// One task, the runner, starts the effects as its children, in the order in which they were added, and numbers them
-/// from zero. It is spawned with the first effect and ends after all of them.
+/// The tasks of one store's effects: a pure state machine, under its runner's lock. One task, the runner, starts them
+/// as its children, in the order of their addition, numbered from zero, and ends after all of them.
 struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   typealias Instruction = EffectInstruction<Effect>
   typealias Wake = (runner: RunnerWaiter, instruction: Instruction)
@@ -30,7 +27,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     let waiter: EndWaiter
     let idleness: EffectIdleness
     let number: Int
-    /// The effect or timeout that was last found to be at work. While it is at work, no other is examined.
+    /// While this is busy, no other is examined.
     var busy: Busy?
   }
 
@@ -56,7 +53,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
     var sleep: RunningEffect.Pause? { pause?.cause.isTimed == true ? pause : nil }
 
-    /// Whether the effect is in a wait that does not hold up a store that finishes.
+    /// Whether the effect's wait does not delay a finishing store.
     private var follows: Bool {
       guard let pause, pause.cause == .states || pause.cause == .interval else { return false }
       return pause.holds
@@ -82,7 +79,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
 
   private var phase = Phase.unused
   private var isCancelled = false
-  /// Until the runner has cancelled the effects, those that seem to rest are about to go on.
+  /// Until the runner has cancelled the effects, resting effects are about to go on.
   private var haveBeenCancelled = false
   private var hasRunner = false
   private var pending: ContiguousArray<Effect> = []
@@ -93,7 +90,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
   private var idleWaiterCount = 0
   /// Observers, and effects that wait: an effect without a status works.
   private var statuses: [Int: Status] = [:]
-  /// The timeouts that other tasks wait for. When one is due, an effect goes on.
+  /// Other tasks wait for these. When one is due, an effect goes on.
   private var timeouts: [ObjectIdentifier: RunningEffect.Pause] = [:]
   private var addedCount = 0
   private(set) var changeCount = 0
@@ -108,7 +105,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     case wake(Wake)
   }
 
-  /// - Parameter isHeld: Whether `release` starts it, and the effects added after it.
+  /// - Parameter isHeld: Whether the effect, and all later ones, wait for `release`.
   mutating func add(_ effect: Effect, isObserver: Bool = false, isHeld: Bool = false) -> Addition {
     switch phase {
     case .finishing, .cancelling, .ended: return .refused
@@ -186,7 +183,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return (popIdleWaiters(), replaced)
   }
 
-  /// A running effect has a timeout: it may rest only until that is due, whatever it waits for.
+  /// The timeout's effect may rest only until it is due.
   mutating func expects(_ timeout: RunningEffect.Pause) {
     changeCount += 1
     timeouts[ObjectIdentifier(timeout)] = timeout
@@ -198,7 +195,6 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return popIdleWaiters()
   }
 
-  /// Whether all effects are idle; if not, the waiter is resumed when they are, unless it is forgotten before.
   mutating func isIdle(_ idleness: EffectIdleness, orTells waiter: EndWaiter) -> (isIdle: Bool, number: Int) {
     if isIdle(idleness) { return (true, 0) }
     idleWaiterCount += 1
@@ -214,8 +210,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return statuses.count == unfinishedCount
   }
 
-  /// Examines every timeout, and then every effect that is known to wait. The order matters: a timeout ends only when
-  /// its effect has been resumed.
+  /// Timeouts come first: a timeout ends only when its effect has been resumed.
   private func firstBusy(_ idleness: EffectIdleness) -> Busy? {
     if idleness == .nothingRuns, let (timeout, _) = timeouts.first(where: { isDue($0.value) }) {
       return .timeout(timeout)
@@ -253,7 +248,6 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     var left: ContiguousArray<IdleWaiter> = []
     swap(&left, &idleWaiters)
     defer { swap(&left, &idleWaiters) }
-    // Each is checked once, because the pauses of effects may end at any time.
     var told: ContiguousArray<EndWaiter> = []
     var leftCount = 0
     for index in left.indices {
@@ -268,7 +262,7 @@ struct EffectGroup<Effect, RunnerWaiter, EndWaiter> {
     return told
   }
 
-  /// Accepts no more effects. Returns the runner to resume, and, if no effect was ever added, all waiters.
+  /// If no effect was ever added, returns all waiters.
   mutating func end(cancelling: Bool) -> (wake: Wake?, ended: ContiguousArray<EndWaiter>) {
     switch phase {
     case .unused: return (nil, runnerEnded())

@@ -5,8 +5,7 @@ extension StoreNode {
     perform(work)
   }
 
-  /// Whether work may carry values along. Only on the tree's executor, whose variable this reads. SAFETY: `perform` is
-  /// called there.
+  /// SAFETY: called by `perform`, on the tree's executor, whose variable this reads.
   @usableFromInline var carriesMore: Bool {
     if needsPlacing || tree.isOwingStarts || instrument != nil { return true }
     return unsafe tree.awaitedWorkOfExecutor != nil
@@ -23,7 +22,7 @@ extension StoreNode {
   }
 }
 
-/// An effect that is only work: one object, and one function, because the frames of several would not fit into a task's
+/// An effect that is only work: one object and one function, because the frames of several would exceed a task's
 /// initial memory.
 ///
 /// SAFETY: the phase is set by the initializer, and changed where `begins` is true, which it is once. The compiler does
@@ -31,7 +30,6 @@ extension StoreNode {
 @usableFromInline final class ActionEffect<Action: Sendable>: RunningEffect, @unchecked Sendable {
   private enum Phase {
     case waiting(Effect<Action>.Work)
-    /// The work's captures are released, as in a `ClosureEffect`.
     case begun
   }
 
@@ -124,8 +122,7 @@ extension TreeEffects {
     carryOut(slot.scheduler.withLock { $0.cancelAll() }, in: slot, of: node)
   }
 
-  /// Starts effects at the end of the commit in progress: only on the tree's executor. Cancelling and leaving out can
-  /// be done from anywhere.
+  /// Steps that start an effect need the tree's executor.
   fileprivate func carryOut(
     _ steps: [EffectScheduler<IdentifiedEffect>.Step], in slot: EffectSlots.Slot, of node: any AnyStoreNode,
     turnedAway: () -> Void = {}
@@ -151,7 +148,7 @@ extension TreeEffects {
     await effect.run(within: running, of: node) {
       slot.scheduler.withLock { !$0.endedAlone(effect) }
     } ended: { [self] in
-      // No effect begins after it once the store has closed, even if the effects have not been ended yet.
+      // Once the store has closed, no effect begins, even before the effects are ended.
       let isLast = node.hasEnded
       carryOut(slot.scheduler.withLock { isLast ? $0.endedLast(effect) : $0.ended(effect) }, in: slot, of: node)
     }
@@ -170,7 +167,6 @@ extension TreeEffects {
         let effect = await Waiter<IdentifiedEffect?>.wait { waiter in
           node.place(
             .closure { [settings] _ in
-              // A throttle's window begins with its effect.
               let now = max(settings.clock.now, now)
               waiter.resume(returning: slot.scheduler.withLock { $0.begin(timer, at: now) })
             })
@@ -186,8 +182,7 @@ extension TreeEffects {
 }
 
 extension IdentifiedEffect {
-  /// Cancels effects whose part of the state is gone, as if they had never existed. All are cancelled before another
-  /// effect begins in their place. Only on the tree's executor.
+  /// Cancels all before another effect begins in their place. Only on the tree's executor.
   static func cancel(_ effects: [IdentifiedEffect]) {
     let groups = Dictionary(grouping: effects) { $0.slot.map { ObjectIdentifier($0) } }.values
     let slots = groups.compactMap { group -> (slot: EffectSlots.Slot, node: any AnyStoreNode)? in
@@ -202,11 +197,10 @@ extension IdentifiedEffect {
     }
   }
 
-  /// Does the work, and reports its end in its turn, after the work's actions, which can be revoked until they are
-  /// committed. The effect leaves its id before its runner counts it as ended, and before a caller that waits for it
-  /// goes on.
+  /// Does the work, and reports its end in its turn, after its actions, which can be revoked until they are committed.
+  /// The effect leaves its id before its runner counts it as ended, and before its waiters resume.
   ///
-  /// - Parameter needsTurn: Whether the end needs a place in the order even if no action was dispatched.
+  /// - Parameter needsTurn: Whether the end needs a place in the order even without a dispatched action.
   func run(
     within running: RunningEffect, of node: any AnyStoreNode, needsTurn: () -> Bool = { false },
     ended: @escaping @Sendable () -> Void
@@ -219,8 +213,8 @@ extension IdentifiedEffect {
       running.runner.ended(running)
       part?.end()
     }
-    // The effect's actions may still have to be committed, or revoked. Also, an effect that performs an action rests
-    // while that action's effects work. With a place in the order for the end, one of them seems to work at any moment.
+    // Its actions may be uncommitted. Also, an effect that performs an action rests while that action's effects work.
+    // With a place in the order for the end, one of them is at work at any moment.
     if hasDispatched, !isRevoked {
       node.placeBehindCommits(.closure { _ in end() })
     } else if hasDispatched || part != nil || needsTurn() {
@@ -247,7 +241,7 @@ extension Effect.Run {
       await measurement.run {
         await performance.perform(self)
       } isCancelled: {
-        // If the store has ended, the work may not even have been entered.
+        // After the store's end, the work may not have been entered.
         performance.isCancelled || node.hasEnded
       }
     }
@@ -263,8 +257,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
   let settings: TreeEffects.Settings
   let measurement: EffectMeasurement?
   let makeDispatch: Effect<Action>.Run.MakeDispatch
-  /// Whether the work runs side by side with other work of the same effect. Then no task represents all of it, and none
-  /// rests.
+  /// If other work of the effect runs side by side, no task stands for the effect, and none rests.
   var isOneOfSeveral = false
 
   private var clock: ElapsedClock { settings.clock }
@@ -299,7 +292,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
       }
       if await tasks.next() == false, !Task.isCancelled {
         measurement?.note(.timedOut)
-        // After the actions that the work dispatched in time, and before all later ones.
+        // After the actions dispatched in time, before all later ones.
         _ = node.enqueue(.closure { _ in part.revoke() }, by: running)
         makeDispatch(revocation)(limit.action)
       }
@@ -324,7 +317,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
         failures += 1
         if let delay = run.retry?.delay(after: failures) {
           measurement?.retries(error, after: delay)
-          // An immediate retry lets others run first.
+          // An immediate retry lets other tasks run first.
           if delay > .zero { await clock.wait(delay, in: running) } else { await Task.yield() }
         } else if let action = run.recover?(error) {
           measurement?.note(.caught(error))
@@ -361,7 +354,7 @@ final class EffectMeasurement: Sendable {
   private let id: String?
   private let store: StoreID
   private let number: Int
-  /// The first outcome: of an effect of several parts, one may fail while the others go on.
+  /// The first outcome counts: one of several parts may fail while the others go on.
   private let outcome = LockedValue<EffectEvent.Outcome?>(nil)
 
   init(by instrument: TreeInstrument, id: String?, of store: StoreID) {
@@ -371,7 +364,7 @@ final class EffectMeasurement: Sendable {
     number = instrument.nextEffectNumber()
   }
 
-  /// Reports the end within the instrument's `run`, so that a span, for example, can record the outcome.
+  /// The end is reported within the instrument's `run`, so that a span can record the outcome.
   func run(_ work: @Sendable () async -> Void, isCancelled: @Sendable () -> Bool) async {
     let beginning = instrument.now
     let begun = event(.began)

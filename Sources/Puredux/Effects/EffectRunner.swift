@@ -14,9 +14,9 @@ import Synchronization
 
   typealias Spawn = (@escaping @Sendable () async -> Void) -> Void
 
-  /// Adds an effect. For the first effect, `spawn` must call its argument, `run()`, in a task.
+  /// For the first effect, `spawn` must call its argument in a task.
   ///
-  /// - Parameter isHeld: Whether it is started only by `release`.
+  /// - Parameter isHeld: Whether only `release` starts the effect.
   func add(_ effect: RunningEffect, isObserver: Bool = false, isHeld: Bool = false, spawn: Spawn) {
     carryOut(group.withLock { $0.add(effect, isObserver: isObserver, isHeld: isHeld) }, spawn)
   }
@@ -100,7 +100,7 @@ import Synchronization
     for waiter in end.ended { waiter.resume(returning: ()) }
   }
 
-  /// Returns when all effects are idle, whether or not more may come; at once when the caller is cancelled.
+  /// Returns when all effects are idle, or the caller is cancelled.
   func untilIdle(_ idleness: EffectIdleness) async {
     let number = Atomic(0)
     let giveUp = { @Sendable [self] in
@@ -134,13 +134,13 @@ import Synchronization
   }
 }
 
-/// A wait that a test controls, in the task of an effect's work, such as at a gate. It counts as rest (`settled`) while
-/// a condition holds, from its beginning to its end.
+/// A wait of an effect that a test controls. From `begin` to `end`, it counts as rest (`settled`) while a condition
+/// holds.
 package struct EffectRest: Sendable {
   private let effect: RunningEffect
   private let pause: RunningEffect.Pause
 
-  /// Nil if the current task does not do the work of an effect.
+  /// Nil if the current task is not an effect's own task.
   package init?(while isPending: @escaping @Sendable () -> Bool) {
     guard let effect = RunningEffect.ofThisTask else { return nil }
     self.effect = effect

@@ -1,24 +1,19 @@
 protocol ScheduledWork: AnyObject {
-  /// Counted in commit order: an earlier effect has a lower place. Only the scheduler sets and reads it.
+  /// Lower for an earlier commit. Only the scheduler uses it.
   var place: Int { get set }
 }
 
-/// Schedules the effects under one id in one store, or those of the state for one element: a pure state machine, under
-/// its owner's lock. Each effect follows its own policy with respect to the effects before it. Later effects never hold
-/// it up.
-///
-/// Each mutating method returns the steps to carry out, in order. The caller releases them outside the lock. The cost
-/// of an effect does not depend on the number of others: effects are found by their places, and the lowest places only
-/// increase.
+/// Schedules the effects of one id in one store, or of one element of the state: a pure state machine, under its
+/// owner's lock. Methods return the steps to carry out, in order; the caller releases them outside the lock. The lowest
+/// places only increase, so an effect's cost does not depend on the number of others.
 struct EffectScheduler<Work: ScheduledWork> {
   enum Step {
     case start(Work)
-    /// Start a timer, which calls `timerWoke` when the time has come; it is a task like the others.
+    /// A task that calls `timerWoke` when its time has come.
     case startTimer(Work)
     case cancel(Work)
-    /// The work is not begun: another has taken its place, or its policy says so.
+    /// Replaced, or left out by its policy.
     case leaveOut(Work)
-    /// The work is not begun, because too many wait.
     case turnAway(Work)
 
     var work: Work {
@@ -45,21 +40,21 @@ struct EffectScheduler<Work: ScheduledWork> {
     var wakes: Duration
   }
 
-  /// The time after a throttled effect has begun, in which no other throttled effect may begin.
+  /// No other throttled effect may begin in a window.
   fileprivate struct Window {
     let opener: Work
     let end: Duration
   }
 
   private var running: [Int: Work] = [:]
-  /// Effects that begin when fewer than `limit` of the effects before them are unfinished, by their places.
+  /// By place. Each begins when fewer than `limit` effects before it are unfinished.
   private var waiting: [Int: (work: Work, limit: Int)] = [:]
   private var lastPlace = 0
   /// No unfinished effect has a lower place.
   private var oldest = 1
   /// No waiting effect has a lower place.
   private var nextWaiting = 1
-  /// How many running effects have a place lower than `nextWaiting`.
+  /// Running effects with a place below `nextWaiting`.
   private var runningBefore = 0
   private var debounced: Held?
   private var throttled: (held: Held, interval: Duration)?
@@ -94,7 +89,6 @@ struct EffectScheduler<Work: ScheduledWork> {
       return []
     case .debounced(let delay):
       guard delay > .zero else { return cancelAll() + [start(work)] }
-      // The new effect takes over the timer of the replaced one, if possible.
       let time = now + min(delay, .longest)
       let replaced = debounced.take()
       var steps = cancelAll()
@@ -129,8 +123,8 @@ struct EffectScheduler<Work: ScheduledWork> {
     return steps
   }
 
-  /// Cancels all work, and begins the new work, which is one effect, when all running work has returned: the policy of
-  /// effects of the state.
+  /// For effects of the state: cancels all work, and begins the new work, one effect, when the running work has
+  /// returned.
   mutating func replace(with work: [Work]) -> [Step] {
     let steps = running.values.sorted { $0.place < $1.place }.map { Step.cancel($0) } + leaveOutWaiting()
     for (index, work) in work.enumerated() {
@@ -141,7 +135,6 @@ struct EffectScheduler<Work: ScheduledWork> {
     return steps + startWaiting()
   }
 
-  /// No more work begins.
   mutating func leaveOutWaiting() -> [Step] { popWaiting().map { .leaveOut($0) } }
 
   private mutating func cancelOldest(leaving limit: Int) -> [Step] {
@@ -172,11 +165,10 @@ struct EffectScheduler<Work: ScheduledWork> {
     return throttled?.held.work.place == place ? throttled.take()?.held : nil
   }
 
-  /// Whether an effect opened the current throttle window: its owners then retain it, although it is over.
+  /// The owners retain a window's opener, although it is over.
   func isOpener(_ work: Work) -> Bool { window?.opener === work }
 
-  /// Forgets work that is about to be cancelled, and the window that it opened. Work that waited for it begins by
-  /// `goOn`, after all has been cancelled, because cancelled work may return at once.
+  /// Forgets work before its cancellation, and its window. Waiting work begins with `goOn`, when all is cancelled.
   mutating func withdraw(_ gone: [Work]) -> [Step] {
     var steps: [Step] = []
     for work in gone {
@@ -195,10 +187,10 @@ struct EffectScheduler<Work: ScheduledWork> {
     return steps + startWaiting()
   }
 
-  /// Work has ended. Call it in commit order, because a commit in progress may cancel effects that it has added.
+  /// Call it in commit order: a commit in progress may cancel effects that it has added.
   mutating func ended(_ work: Work) -> [Step] { removeRunning(work.place) != nil ? startWaiting() : [] }
 
-  /// Forgets work that has ended, unless other work waits: then `ended` is to be called.
+  /// False, with nothing done, if other work waits: then call `ended`.
   mutating func endedAlone(_ work: Work) -> Bool {
     guard waiting.isEmpty else { return false }
     _ = removeRunning(work.place)
@@ -237,7 +229,7 @@ struct EffectScheduler<Work: ScheduledWork> {
 
   private var unfinishedBefore: Int { runningBefore + held.count { $0.work.place < nextWaiting } }
 
-  /// Removes an effect that has ended after the store has closed: waiting effects are left out.
+  /// After the store has closed: leaves out waiting effects.
   mutating func endedLast(_ work: Work) -> [Step] {
     _ = removeRunning(work.place)
     return leaveOutWaiting()
@@ -255,8 +247,7 @@ struct EffectScheduler<Work: ScheduledWork> {
     return .sleep(until: held.time)
   }
 
-  /// Begins a timer's effect. Call it in commit order, like `ended`. Nil if the effect is gone, or its time has not
-  /// come.
+  /// Call it in commit order, like `ended`. Nil if the effect is gone, or its time has not come.
   mutating func begin(_ timer: Work, at now: Duration) -> Work? {
     if let held = debounced, held.timer.task === timer, held.time <= now {
       debounced = nil

@@ -1,17 +1,14 @@
-/// The elements of a collection that were added, removed or changed since the last update. Of several elements with the
-/// same id, the first counts.
-///
-/// Without a change, an update costs one comparison per element. Elements that differ are looked up by their ids.
+/// Elements added, removed or changed since the last update. The first of several with the same id counts. An update
+/// compares each element, and looks up only differing elements by id.
 @usableFromInline struct ElementChanges<ID: Hashable, Value: Equatable> {
   @usableFromInline typealias Element = (id: ID, value: Value)
 
-  /// In the collection's order.
   @usableFromInline var last: ContiguousArray<Element> = []
   @usableFromInline var current: [ID: Value] = [:]
 
   @inlinable init() {}
 
-  /// Reports the removed ids, and then, in the collection's order, the elements that were added or changed.
+  /// Reports removed ids, and then added and changed elements, in the collection's order.
   @inlinable mutating func update(
     with elements: some Sequence<Element>, gone: (ID) -> Void, begun: (Element) -> Void
   ) {
@@ -32,7 +29,7 @@
     if !hadDistinct || !update(from: old, to: new[..<newEnd], gone, begun) { updateAll(gone, begun) }
   }
 
-  /// Compares only the elements that differ. False, with nothing done, if two elements have the same id.
+  /// False, with nothing done, if two elements have the same id.
   @inlinable mutating func update(
     from old: some Sequence<Element>, to new: some Sequence<Element>, _ gone: (ID) -> Void, _ begun: (Element) -> Void
   ) -> Bool {
@@ -66,8 +63,7 @@
   }
 }
 
-/// The elements of a `Keyed` that were added, removed or changed: only values written since the last update are
-/// compared.
+/// Like `ElementChanges`, but compares only values written since the last update.
 @usableFromInline struct KeyedChanges<Key: Hashable & Sendable, Value: Equatable & Sendable> {
   @usableFromInline var mark = KeyedWrites<Key>.Mark()
   @usableFromInline var current: [Key: Value] = [:]
@@ -80,11 +76,10 @@
     if collection.writes.mark == mark { return }
     let known = collection.writes.keys(since: mark)
     mark = collection.writes.mark
-    // Most commits make one write.
     if let known, known.count == 1, let key = known.first {
       return update(key, in: collection, gone, begun)
     }
-    // In the order of the writes, or, if that is not known, all keys.
+    // All keys, if the writes are unknown.
     let written = known.map { Array($0) } ?? current.keys + collection.keys
     for key in written where !collection.has(key) { update(key, in: collection, gone, begun) }
     for key in collection.inOrder(Set(written)) { update(key, in: collection, gone, begun) }

@@ -1,22 +1,20 @@
-/// An effect, or a timer of effects with an id, that can be cancelled on its own.
 final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
   typealias Work = @Sendable (RunningEffect, IdentifiedEffect) async -> Void
 
   private struct Life: Sendable {
-    /// Nil once it has begun, or was cancelled.
+    /// Nil when it has begun, or was cancelled.
     var work: Work?
     var task: Task<Void, Never>?
   }
 
-  // SAFETY: the lock protects all variables but the place, which the slot's lock protects. The compiler does not check
-  // subclasses of `Revocation`.
+  // SAFETY: the lock protects all variables but the place, which the lock of its scheduler protects. The compiler does
+  // not check subclasses of `Revocation`.
   private let life: LockedValue<Life>
   var place = 0
 
   let owners: [EffectOwner]
   weak let slot: EffectSlots.Slot?
   let node: (any AnyStoreNode)?
-  /// Its part of the work that a caller waits for, if any. The part ends when nothing counts the effect.
   let part: AwaitedWork.Part?
 
   init(
@@ -32,11 +30,10 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
     awaitedWork = part?.awaitedWork
   }
 
-  /// Does the work, in a task of its own that `cancel` can cancel. Does nothing if it was cancelled before.
+  /// Does the work, unless cancelled before, in a task that `cancel` can cancel.
   func run(within running: RunningEffect) async {
     guard let work = life.withLock({ $0.work.take() }) else { return }
-    // The effect does not rest before `cancel` can reach the task: otherwise a cancelled effect that is not over yet
-    // would count as resting.
+    // No rest before `cancel` can reach the task: a cancelled effect must not seem to rest.
     running.holdPauses()
     let task = Task { await work(running, self) }
     life.withLock { $0.task = task }
@@ -50,8 +47,7 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
     life.withLock { $0.task = nil }
   }
 
-  /// The effect is over: its owners forget it, unless it opened a throttle window that others still wait for. Then the
-  /// window closes when the effect's part of the state goes.
+  /// The opener of the current throttle window stays: the window closes when the effect's part of the state goes.
   func leaveOwners() {
     if owners.isEmpty || slot?.scheduler.withLock({ $0.isOpener(self) }) == true { return }
     for owner in owners { owner.ended(self) }
@@ -62,7 +58,7 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
     leaveOwners()
     let (work, task) = life.withLock { life in (life.work.take(), life.task) }
     task?.cancel()
-    // An effect that has begun is awaited until its end.
+    // If the effect has begun, its end ends the part.
     if work != nil { part?.end() }
     withExtendedLifetime(work) {}
   }
@@ -79,7 +75,7 @@ final class EffectSlots: @unchecked Sendable {
   }
 
   private var slots = SweptTable<EffectID, Slot>()
-  /// How many effects of the state run under each name.
+  /// Running effects of the state, by name.
   private let named = LockedValue<[String: Int]>([:])
 
   subscript(id: EffectID) -> Slot? { slots[id] }
@@ -88,7 +84,7 @@ final class EffectSlots: @unchecked Sendable {
     slots.value(of: id, orMake: Slot.init) { slot in slot.scheduler.withLock { $0.isOver(at: now) } }
   }
 
-  /// An effect of the state has begun or ended. Can be called from anywhere.
+  /// Can be called from anywhere.
   func count(_ name: String?, by change: Int) {
     guard let name else { return }
     named.withLock { named in
@@ -110,9 +106,9 @@ final class EffectSlots: @unchecked Sendable {
   }
 }
 
-/// The effects of a part of a state, or of one element: cancelled when it is gone.
+/// The effects of a part of a state, or of one element.
 final class EffectOwner: Sendable {
-  /// Weak: the runner or the scheduler holds the effect, and an effect that never begins must not be kept alive.
+  /// Weak, so that an effect that never begins is released.
   private struct Member: Sendable {
     weak let effect: IdentifiedEffect?
   }
@@ -128,7 +124,7 @@ final class EffectOwner: Sendable {
 
   var isOver: Bool { effects.isEmpty }
 
-  // Read outside the lock: a temporary reference may be the last one, which releases the effect.
+  // Outside the lock: a temporary reference may be the last one.
   private var effects: [IdentifiedEffect] { members.withLock { $0.all }.values.compactMap(\.effect) }
 
   /// Only on the tree's executor, like `cancel`.

@@ -1,34 +1,24 @@
-/// Side effects: asynchronous work that an action triggers.
+/// Starts asynchronous work, or side effects, for actions.
 ///
-/// Every action given to a store or to one below it reaches the store's interceptor once, after the reducers, in commit
-/// order (G8). The interceptors of child stores are asked before those of the stores above them. For an action that it
-/// handles, the interceptor starts a task.
-///
-/// The task belongs to the store that the action was given to: its actions go to that store, and it is cancelled when
-/// that store ends, and never outlives it. No commit waits for it. Tasks start in commit order, and run side by side:
-/// they may reach their dispatches in any order.
+/// Every action given to its store, or to one below, reaches an interceptor once, after the reducers, in commit order.
+/// The work is a task of the store that got the action (G8).
 ///
 ///     let interceptor = Interceptor<AppState, AppAction>(for: Search.self) { search, dispatch in
 ///       dispatch(SearchResult(await index.find(search.text)))
 ///     }
 ///
-/// `Interceptor.effects` decides with the state of the commit, and returns an `Effect`, which can have an id, a delay
-/// and more. The initializers are its short forms.
-///
-/// Cost: starting a task takes a microsecond or two. Declining an action takes nanoseconds: use a condition, a type or
-/// a pattern.
+/// The initializers are short forms of `Interceptor.effects`, which decides with the state of the commit, and returns
+/// an `Effect`.
 public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
-  /// The interceptor of one store. Called on the tree's executor.
+  /// Called on the tree's executor.
   @usableFromInline struct Asked {
-    /// Called before each commit, if the interceptor needs that state; also, without a source, after a commit that it
-    /// is not asked about, to forget the state.
+    /// Called before each commit, if it needs that state. Without a source, forgets that state.
     let prepare: ((inout Action, Source<State>?) -> Void)?
     let decide: Decide
     /// Checked after each commit, before `decide`; all found effects are cancelled together. Nil if nothing is lifted.
     let gone: Gone?
     let tell: Tell
-    /// Makes `tell` of another deciding closure. Specialized where an interceptor is made: a store without interceptors
-    /// has none of this code.
+    /// Specialized where an interceptor is made: a store without interceptors has none of this code.
     let makeTell: (@escaping Decide) -> Tell
 
     @usableFromInline typealias Decide = (inout Action, EffectContext<State, Action>) -> Effect<Action>?
@@ -81,7 +71,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Called for each store that has the interceptor. Nil if it is not asked about any commit.
+  /// Called for each store that has the interceptor. Nil if it is asked about no commit.
   @usableFromInline let makeAsked: (@Sendable () -> Asked)?
   @usableFromInline let stateEffects: [StateEffect<State, Action>]
 
@@ -102,14 +92,13 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
   ///
   ///     .effects { action, context in
   ///       switch action {
-  ///       case .typed(let text): .run { dispatch in dispatch(.found(try await search(text))) }.id("search")
   ///       case .left where context.state.isEmpty: .run { $0(.close) }.after(.seconds(60)).id("idle")
   ///       case .entered: .cancel("idle")
   ///       default: nil
   ///       }
   ///     }
   ///
-  /// The closure is called on the tree's executor, right after the commit: it should be cheap.
+  /// The closure is called on the tree's executor: it should be cheap.
   @inlinable public static func effects(
     _ decide: @escaping @Sendable (Action, EffectContext<State, Action>) -> Effect<Action>?
   ) -> Interceptor {
@@ -118,15 +107,11 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
 
   /// Like `effects`, with a value taken from the state before the commit.
   ///
-  ///     .effects(before: \.isEmpty) { action, wasEmpty, context in
-  ///       wasEmpty && !context.state.isEmpty ? .run { … } : nil
-  ///     }
-  ///
   /// - Parameters:
   ///   - before: Called before each commit of the store. If a lifted part is absent then, the interceptor is not asked.
   ///     The value is held during the commit, so reducers that change it copy it: take a number rather than a part of
   ///     the state.
-  ///   - decide: Called after each commit that `before` was called for, like the closure of the other `effects`.
+  ///   - decide: Called after each commit that `before` was called for.
   @inlinable public static func effects<Before>(
     before: @escaping @Sendable (State) -> Before,
     _ decide: @escaping @Sendable (Action, Before, EffectContext<State, Action>) -> Effect<Action>?
@@ -142,16 +127,15 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     })
   }
 
-  /// Effects of the state, not of actions: work that lasts while a condition holds for the store's state.
+  /// Effects of the state: work that lasts while a condition holds for the states that the store publishes
+  /// (`StateEffect`).
   ///
   ///     .effects(ofState: .while(\.isPolling) { .run { … } }, .forEach(\.jobs) { job in .run { … } })
-  ///
-  /// They belong to the store that is made with them, and follow the states that it publishes.
   @inlinable public static func effects(ofState effects: StateEffect<State, Action>...) -> Interceptor {
     Interceptor(stateEffects: effects)
   }
 
-  /// The same for an array, for effects that are made together (`Leaseholder.effects`, of `PureduxLog`).
+  /// The same for an array.
   @inlinable public static func effects(ofState effects: [StateEffect<State, Action>]) -> Interceptor {
     Interceptor(stateEffects: effects)
   }
@@ -161,7 +145,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     self.init(decide: { action, _ in .run { [action] dispatch in await run(action, dispatch) } })
   }
 
-  /// Runs for actions that satisfy a condition. The condition is evaluated on the tree's executor: it should be cheap.
+  /// Runs for actions that satisfy a condition, which is evaluated on the tree's executor and should be cheap.
   @inlinable public init(
     where isMeant: @escaping @Sendable (Action) -> Bool,
     _ run: @escaping @Sendable (Action, Dispatch<Action>) async -> Void
@@ -191,7 +175,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     })
   }
 
-  /// Combines several interceptors into one, which asks each of them in order.
+  /// Combines several interceptors, asked in order.
   @inlinable public init(combining interceptors: [Interceptor]) {
     self = Self.all(nil, interceptors) ?? Interceptor()
   }
@@ -208,7 +192,6 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     return first?.and(others) ?? others
   }
 
-  /// In halves, so that any number of them can be asked and released recursively.
   private static func combined(_ interceptors: ArraySlice<Interceptor>) -> Interceptor? {
     guard interceptors.count > 1 else { return interceptors.first }
     let middle = interceptors.startIndex + interceptors.count / 2
@@ -224,9 +207,6 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
     return Interceptor(asked: both, stateEffects: stateEffects + other.stateEffects)
   }
 
-  /// Nil if the interceptor is asked about no commit.
-  ///
-  /// - Parameter published: The states that the store publishes.
   @usableFromInline func hook(
     showing source: Source<State>, _ published: Confined<Source<State>>
   ) -> CommitHook<Action>? {
@@ -248,7 +228,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
 
 extension Interceptor.Asked {
   struct Gone {
-    /// Whether there are effects of any part: otherwise no state is read.
+    /// False if no part has effects: then no state is read.
     let mayBe: () -> Bool
     let collect: (State, inout [EffectOwner]) -> Void
   }
@@ -279,7 +259,7 @@ extension Interceptor.Asked {
   }
 }
 
-/// An action that carries its own asynchronous work. `Interceptor.asyncActions` runs it. Adopted from Puredux.
+/// An action that carries its own asynchronous work, for `Interceptor.asyncActions`.
 ///
 ///     struct Refresh: AppAction, AsyncAction {
 ///       func execute(dispatch: Dispatch<any AppAction>) async {
@@ -287,9 +267,9 @@ extension Interceptor.Asked {
 ///       }
 ///     }
 public protocol AsyncAction<Action>: Sendable {
-  /// The actions that its work dispatches, and that the store takes.
+  /// The actions of the store.
   associatedtype Action: Sendable
-  /// The work: a task of the store that the action was given to, which is cancelled when that store ends (G8).
+  /// The work: a task of the store that got the action (G8).
   ///
   /// - Parameter dispatch: Gives that store further actions, each with its own place in the order.
   func execute(dispatch: Dispatch<Action>) async

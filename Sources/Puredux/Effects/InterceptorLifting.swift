@@ -1,24 +1,21 @@
 extension Interceptor {
-  /// Turns the interceptor of a part into one of the whole, for a feature that knows only its own state and actions.
-  /// The actions that it dispatches become actions of the whole.
+  /// Turns the interceptor of a part into one of the whole.
   ///
   ///     search.lifted(state: { $0.search }, action: { if case .search(let action) = $0 { action } else { nil } }) {
   ///       .search($0)
   ///     }
   ///
-  /// The first commit after which the part is absent cancels the part's effects, as by `.cancel(id)`. Only commits
-  /// that the store's interceptor is asked about count, whatever their actions are for. From that commit on:
-  ///
-  /// - none of the effects' actions is committed;
-  /// - waiting effects do not begin;
-  /// - neither these effects, nor a throttle that they began, keep another effect of their ids from beginning.
+  /// The first commit after which the part is absent cancels the part's effects, as by `.cancel(id)`. Every commit that
+  /// the store's interceptor is asked about counts, whatever its action is for. From that commit on, none of these
+  /// effects' actions is committed, and waiting effects do not begin. Neither these effects, nor a throttle that they
+  /// began, keep another effect of their ids from beginning.
   ///
   /// Two parts of one state share their ids.
   ///
   /// - Parameters:
   ///   - toPart: The part's state; if it is absent, the interceptor is not asked.
-  ///   - toPartAction: Extracts the part's action from one of the whole; nil if the action is not for this part.
-  ///   - toWholeAction: Makes an action of the whole.
+  ///   - toPartAction: The part's action; nil if the action is not for this part.
+  ///   - toWholeAction: Maps the actions that the part dispatches to actions of the whole.
   public func lifted<Whole: Sendable, WholeAction: Sendable>(
     state toPart: @escaping @Sendable (Whole) -> State?,
     action toPartAction: @escaping @Sendable (WholeAction) -> Action?,
@@ -47,9 +44,8 @@ extension Interceptor {
   ///       if case .room(let id, let action) = action { (id, action) } else { nil }
   ///     } into: { .room($0, $1) }
   ///
-  /// Ids of effects belong to the element: those of two elements never meet. Nor do those of the elements' parts, if
-  /// this interceptor was itself lifted before. The effects of an absent element are cancelled like those of an absent
-  /// part.
+  /// Ids of effects belong to the element: those of two elements never meet, nor do those of the elements' parts, if
+  /// this interceptor was itself lifted. The effects of an absent element are cancelled like those of an absent part.
   ///
   /// Cost: each commit that the interceptor is asked about checks the elements with effects in progress. Effects of the
   /// state check every element at each commit that the store publishes.
@@ -57,7 +53,7 @@ extension Interceptor {
   /// - Parameters:
   ///   - elements: The elements; if one is absent, the interceptor is not asked about its actions.
   ///   - toElement: The element's id and action; nil if the action is for no element.
-  ///   - toWholeAction: Makes an action of the whole.
+  ///   - toWholeAction: Maps the actions that the element dispatches.
   public func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     elements: @escaping @Sendable (Whole) -> [ID: State],
     action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
@@ -74,7 +70,7 @@ extension Interceptor {
     }
   }
 
-  /// Like the version for a dictionary, for the values of a `Keyed`.
+  /// The same for the values of a `Keyed`.
   public func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable>(
     elements: @escaping @Sendable (Whole) -> Keyed<ID, State>,
     action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
@@ -89,7 +85,7 @@ extension Interceptor {
     }
   }
 
-  /// Like the version for a dictionary, for the elements of an array, by their `id`: the first element with that id.
+  /// The same for the elements of an array, by their `id`; the first with that id counts.
   public func lifted<Whole: Sendable, WholeAction: Sendable>(
     elements: @escaping @Sendable (Whole) -> [State],
     action toElement: @escaping @Sendable (WholeAction) -> (id: State.ID, action: Action)?,
@@ -170,14 +166,14 @@ extension Interceptor {
 
   fileprivate final class LiftedPart {
     let owner = EffectOwner()
-    /// If the part's own parts are lifted in turn, it has this for itself: effects of two elements never meet.
+    /// The part's own if its parts are lifted in turn: effects of two elements never meet.
     let asked: Asked
     var search = 0
 
     init(asked: Asked) { self.asked = asked }
   }
 
-  /// The parts or elements of one interceptor. Lives on its tree's executor.
+  /// Lives on its tree's executor.
   fileprivate final class LiftedParts<ID: Hashable> {
     private let makeAsked: () -> Asked
     let shared: Asked
@@ -204,7 +200,7 @@ extension Interceptor {
 
     func asked(about id: ID) -> Asked { areNested ? (parts[id] ?? spare(isTaken: false)).asked : shared }
 
-    /// Reused for parts without effects; handed over when the first effect of a part starts.
+    /// Serves all parts without effects, until one of them starts an effect.
     private func spare(isTaken: Bool) -> LiftedPart {
       let spare = spare ?? LiftedPart(asked: makeAsked())
       self.spare = isTaken ? nil : spare
@@ -219,7 +215,7 @@ extension Interceptor {
 
     var areAllFound: Bool { foundCount == parts.keys.count }
 
-    /// - Parameter state: Evaluated only if the part has parts in turn, which may be absent.
+    /// - Parameter state: Evaluated only if the part has lifted parts.
     func found(_ part: LiftedPart, _ state: @autoclosure () -> State?) {
       if part.search == search { return }
       part.search = search
@@ -293,7 +289,7 @@ extension StateEffect {
   }
 }
 
-/// The states of the part that was asked for last, in one store. Cannot be followed.
+/// The states of the part that was asked for last. Cannot be followed.
 private final class PartSource<Whole: Sendable, Part: Sendable, ID: Sendable> {
   private let toPart: @Sendable (Whole, ID) -> Part?
   private let current = Box<ID>()
@@ -302,7 +298,7 @@ private final class PartSource<Whole: Sendable, Part: Sendable, ID: Sendable> {
 
   init(_ toPart: @escaping @Sendable (Whole, ID) -> Part?) { self.toPart = toPart }
 
-  /// Makes a source of these states that can be followed.
+  /// A source of these states that can be followed.
   func publishing<Action>(in whole: EffectContext<Whole, Action>.CommitContext) -> () -> Confined<Source<Part>> {
     if let publishing { return publishing }
     let made = { [toPart, current, whole = whole.publishing] in

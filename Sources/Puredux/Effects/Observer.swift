@@ -1,19 +1,17 @@
-/// Follows a store with an async function that is called with one state at a time, in order. Adopted from Puredux.
+/// Follows a store with an async function that is called with one state at a time, in order. Its task belongs to the
+/// store (G8). In a task of your own, iterate over `states()` instead.
 ///
 ///     let observer = Observer<Cart> { cart in
 ///       await mailer.tell(cart)
 ///       return cart.isPaid ? .dead : .active
 ///     }
 ///     store.subscribe(observer: observer)
-///
-/// For work in a task of your own, use a `for await` loop over `states()`. An observer's task belongs to the store: it
-/// is cancelled when the store ends and never outlives it.
 public final class Observer<State: Sendable>: Sendable {
   /// Whether an observer wants more states.
   public enum Status: Sendable, Equatable {
     /// It wants the next state.
     case active
-    /// It wants no more states: its task ends, and its subscription with it.
+    /// It wants no more states: its task and its subscription end.
     case dead
   }
 
@@ -61,11 +59,9 @@ extension Confined {
   }
 }
 
-/// Decides which of an observer's subscriptions may call it, so that no two do so at a time: a pure state machine,
-/// under its observer's lock.
-///
-/// A subscription arrives when its place in the order has come. It begins at once, or waits for a call in progress.
-/// Returned values that are not used are released outside the lock.
+/// Lets one subscription of an observer call it at a time: a pure state machine, under the observer's lock. A
+/// subscription arrives at its place in the order, and begins at once or after a call in progress. Unused results are
+/// released outside the lock.
 struct ObserverScheduler<Subscription: AnyObject, Turn> {
   private(set) var current: Subscription?
   private(set) var isCalling = false
@@ -124,7 +120,7 @@ final class ObserverCalls: Sendable {
     replaced?.cancel()
   }
 
-  /// A subscription's place in the order has come. True if it begins now.
+  /// True if the subscription begins now.
   func arrive(_ turn: ObserverCalls.Turn) -> Bool {
     scheduler.withLock { $0.arrive(turn.subscription, with: turn) } == .begins
   }
@@ -137,8 +133,7 @@ final class ObserverCalls: Sendable {
     scheduler.withLock { $0.beginCall(by: subscription) }
   }
 
-  /// A call has returned. Starts the turn that waited for it. If the turn belongs to the same store, returns it
-  /// instead, to be run by the same task.
+  /// Starts the waiting turn. A turn of the same store is returned instead, to be run by the same task.
   func end(on node: any AnyStoreNode) -> ObserverCalls.Turn? {
     guard let turn = scheduler.withLock({ $0.endCall() }) else { return nil }
     if turn.node === node { return turn }
@@ -204,19 +199,17 @@ final class ObserverSubscription: Sendable {
 
   var isCurrent: Bool { calls.isCurrent(self) }
 
-  /// Calls the observer, in a task that `cancel` can cancel, until it is dead or no more states come. Returns the
-  /// subscription's successor, if that belongs to the same store.
+  /// Calls the observer in a task that `cancel` can cancel. Returns the subscription's successor in the same store.
   func follow<State: Sendable>(
     _ subscriber: Subscriber, on node: any AnyStoreNode, within running: RunningEffect,
     _ observe: @escaping @Sendable (State) async -> Observer<State>.Status
   ) async -> ObserverCalls.Turn? {
-    // As in `IdentifiedEffect.run`: the effect does not rest before `cancel` can find the stored task.
+    // As in `IdentifiedEffect.run`: no rest before `cancel` can reach the task.
     running.holdPauses()
     let task = Task { [calls] in
       running.beginsHere()
       var next: ObserverCalls.Turn?
-      // Read regardless of cancellation, which comes with the end of the store: states published before are still
-      // delivered.
+      // Reads even if cancelled: states published before the store's end are delivered.
       while next == nil, let state: State = await subscriber.next(for: running), calls.begin(by: self) {
         let status = await observe(state)
         next = calls.end(on: node)
@@ -255,8 +248,8 @@ public struct Subscription: Sendable {
 
   /// Ends the subscription. Can be called from anywhere, even by the observer or the effect itself, and more than once.
   ///
-  /// An observer gets no more states, its task is cancelled, and no further call is made. A call that is in progress,
-  /// or that another thread is just making, is completed. An effect's tasks are cancelled. From now on none of their
-  /// actions is committed, except by a commit already in progress.
+  /// An observer's task is cancelled, and no further call is made; a call in progress, or just being made by another
+  /// thread, is completed. An effect's tasks are cancelled. From now on none of their actions is committed, except by a
+  /// commit already in progress.
   public func cancel() { end() }
 }

@@ -1,30 +1,26 @@
-/// Work that lasts while a condition holds for the state, as a value. A store is made with it
-/// (`Interceptor.effects(ofState:)`), or it is subscribed to a live store (`subscribe(effect:)`).
+/// Work that lasts while a condition holds for the state, as a value, for a store that is made with it
+/// (`Interceptor.effects(ofState:)`), or for a live store (`subscribe(effect:)`).
 ///
 ///     .while(\.isPolling) { .run { dispatch in … }.retried(…) }
 ///     .onChange(of: \.query) { query in .run { … }.after(.milliseconds(300)) }
 ///     .forEach(\.downloads) { download in .run { dispatch in … } }
 ///
-/// The state at the beginning counts, too. Work is begun and cancelled in commit order (G8). As of the commit that
-/// cancels it, none of its actions is committed, even if it ignores its cancellation. Work that has returned is not
-/// begun again for the same value.
+/// The state at the beginning counts, too. Work begins and is cancelled in commit order (G8). Work that has returned,
+/// or failed its last attempt, is not begun again for the same value.
 ///
 /// Work for one element never overlaps: new work waits until the replaced work has returned. If several wait, the last
 /// begins. Work that ignores its cancellation delays its successor, and nothing else.
 ///
-/// The effect lasts until another interceptor is set for the store that was made with it, or until its subscription is
-/// cancelled. A commit begins or cancels work when it is published, before interceptors are asked about it.
+/// The effect lasts until another interceptor is set for its store, or until its subscription is cancelled. A commit
+/// begins or cancels work when it is published, before interceptors are asked about it.
 ///
 /// The closures are called on the tree's executor, once for each commit that the store publishes: they should be cheap.
-/// The value, or the elements, are retained between commits, so reducers that change them copy them: use a number
-/// instead. Ids of the effects are only names, for reports and `statistics`; policies are ignored. For work that should
-/// wait, use a delay, `.after`.
+/// Values and elements are retained between commits, so reducers that change them copy them: prefer a number. Ids are
+/// only names, for reports and `statistics`. Policies are ignored: to wait, use a delay (`.after`).
 ///
-/// Work that the state does not end holds up `shutdown(interceptors: .finish(within:))` up to its limit, like other
-/// work. Adopted from Puredux 2, whose stores have effects of their state.
+/// Work that the state does not end delays `shutdown(interceptors: .finish(within:))` up to its limit.
 public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   @usableFromInline let makeFollowing: @Sendable (StateEffectSink<Action>) -> StateFollowing<State>
-  /// Makes the store's last actions when the store is closed, from the state at that place in the order.
   @usableFromInline let atEnd: (@Sendable (State) -> [Action])?
 
   @inlinable init(_ makeFollowing: @escaping @Sendable (StateEffectSink<Action>) -> StateFollowing<State>) {
@@ -39,7 +35,7 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     self.atEnd = atEnd
   }
 
-  /// The same effect, with last actions for the store when the store is closed. Only for a store that follows a log.
+  /// The same effect, with last actions at the store's close. Only for a store that follows a log.
   package func atEnd(_ actions: @escaping @Sendable (State) -> [Action]) -> StateEffect {
     StateEffect(makeFollowing: makeFollowing, atEnd: actions)
   }
@@ -51,8 +47,7 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     .onChange(of: condition) { $0 ? effect() : nil }
   }
 
-  /// Begins again with each new value, replacing the work before. A value for which the closure returns nil has no
-  /// effect.
+  /// Begins again with each new value, replacing the earlier work. If the closure returns nil, there is no work.
   @inlinable public static func onChange<Value: Equatable & Sendable>(
     of value: @escaping @Sendable (State) -> Value, _ effect: @escaping @Sendable (Value) -> Effect<Action>?
   ) -> StateEffect {
@@ -72,8 +67,8 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   /// For each element of a collection, by its id: begins when the element is added, begins again when its value
   /// changes, and is cancelled when it is removed. Of several elements with the same id, one counts.
   ///
-  /// An effect that changes its own element begins again: let the elements have only the work's inputs. A commit costs
-  /// a comparison of each element, of which a copy is retained.
+  /// Work that changes its own element begins again: let the elements have only the work's inputs. A commit compares
+  /// each element, and a copy of each is retained.
   @inlinable public static func forEach<Element: Identifiable & Equatable & Sendable>(
     _ elements: @escaping @Sendable (State) -> [Element], _ effect: @escaping @Sendable (Element) -> Effect<Action>?
   ) -> StateEffect where Element.ID: Sendable {
@@ -96,8 +91,8 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// For each value of a `Keyed`, by its key. A copy of each value is retained. A commit costs a comparison of the
-  /// values that it writes, and of no others, unless all count as written (G4).
+  /// For each value of a `Keyed`, by its key. A copy of each value is retained. A commit compares only the values that
+  /// it writes, unless all count as written (G4).
   @inlinable public static func forEach<Key: Hashable & Sendable, Value: Equatable & Sendable>(
     _ elements: @escaping @Sendable (State) -> Keyed<Key, Value>,
     _ effect: @escaping @Sendable (Key, Value) -> Effect<Action>?
@@ -161,7 +156,6 @@ extension AnyStoreNode {
         for await _ in end {}
         return false
       }
-      // The first to end ends the other.
       let isFinished = try await group.next() == true
       group.cancelAll()
       try Task.checkCancellation()

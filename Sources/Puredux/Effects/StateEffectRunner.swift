@@ -1,8 +1,7 @@
-/// Runs the work of one effect of the state, for each element of its own.
 final class StateEffectRunner<Action: Sendable>: Sendable {
   private typealias Scheduler = EffectScheduler<IdentifiedEffect>
 
-  /// The schedulers of the elements that have unfinished work.
+  /// Of elements with unfinished work only.
   private struct Elements: Sendable {
     var schedulers: [Int: Scheduler] = [:]
     var isClosed = false
@@ -42,7 +41,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
       }, of: ObjectIdentifier(self), on: tree)
   }
 
-  /// Begins work for an element, replacing any before. Only on the tree's executor, in commit order, like `end`.
+  /// Only on the tree's executor, in commit order, like `end`.
   func begin(_ effect: Effect<Action>?, for id: Int) {
     if elements.withLock({ $0.isClosed }) { return }
     let effects = node.effects
@@ -80,10 +79,9 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
 
   func isOver(_ id: Int) -> Bool { elements.withLock { $0.schedulers[id] == nil } }
 
-  /// The states have ended: no more work begins.
   func close() { stop { $0.leaveOutWaiting() } }
 
-  /// No work is wanted any more. Can be called from anywhere.
+  /// Can be called from anywhere.
   func endAll() { stop { $0.replace(with: []) } }
 
   private func stop(_ change: (inout Scheduler) -> [Scheduler.Step]) {
@@ -162,8 +160,7 @@ extension StateEffect {
 }
 
 extension StateEffectRunner {
-  /// Numbers for the elements that have effects of the state: their ids are the user's, whose code must not run under a
-  /// lock.
+  /// Numbers for elements: their ids are the user's, whose code must not run under a lock.
   fileprivate final class Numbers {
     private var numbers = SweptTable<EffectID, Int>()
     private var last = 0

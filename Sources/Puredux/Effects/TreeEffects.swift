@@ -7,16 +7,16 @@
   private struct Table {
     var entries = Entries()
     var endingCount = 0
-    /// The runners of held effects; nil while no effects are to be held.
+    /// Nil while no effects are held.
     var holding: [ObjectIdentifier: EffectRunner]?
   }
 
   let settings: Settings
   private let priority: TaskPriority?
-  /// The runner whose children the tasks are; if nil, they are detached.
+  /// Without a trunk, tasks are detached.
   private let trunk: EffectRunner?
   private let table = LockedValue(Table())
-  /// Started at the end of the commit in progress: a later effect or interceptor of the commit may cancel them (G8).
+  /// Started at the end of the commit, because a later interceptor may cancel these effects (G8).
   private var owed: ContiguousArray<(node: any AnyStoreNode, make: (EffectRunner) -> RunningEffect)> = []
 
   init(priority: TaskPriority? = nil, trunk: EffectRunner? = nil, settings: Settings = Settings()) {
@@ -26,7 +26,7 @@
     super.init()
   }
 
-  /// Nil if nothing differs from the default, which is made when first needed.
+  /// Nil for the default, which is made when first needed.
   @usableFromInline static func custom(
     priority: TaskPriority?, clock: any Clock<Duration>, reporting: (@Sendable (EffectReport) -> Void)?,
     trunk: EffectRunner?
@@ -37,22 +37,20 @@
 
   private func spawn(_ run: @escaping @Sendable () async -> Void) {
     if let trunk {
-      // The trunk takes effects until the root store has ended, when no effect is started any more.
       trunk.add(ClosureEffect(of: trunk) { _ in await run() }, spawn: { _ in })
     } else {
       Task.detached(priority: priority, operation: run)
     }
   }
 
-  /// Starts a task that belongs to a store. Only on the tree's executor, and while the store has not ended; or from a
-  /// task of that store.
+  /// Only on the tree's executor, while the store has not ended, or from a task of that store.
   ///
-  /// - Parameter isObserver: Whether it ends when the states of the store do, and is not awaited before that.
+  /// - Parameter isObserver: Whether it ends with the store's states, and is not awaited before.
   func start(_ body: @escaping ClosureEffect.Body, of node: any AnyStoreNode, isObserver: Bool = false) {
     start(of: node, isObserver: isObserver, making: { ClosureEffect(of: $0, body) })
   }
 
-  /// Like `start(_:of:isObserver:)`, at the end of the commit in progress. Only on the tree's executor.
+  /// At the end of the commit in progress. Only on the tree's executor.
   func startLater(of node: any AnyStoreNode, making make: @escaping (EffectRunner) -> RunningEffect) {
     guard node.owesStarts() else { return start(of: node, making: make) }
     owed.append((node, make))
@@ -78,8 +76,8 @@
       return (runner, table.holding != nil)
     }
     runner.add(make(runner), isObserver: isObserver, isHeld: isHolding, spawn: { spawn($0, ofRunnerOf: id) })
-    // The runner may have been released before the effect was added. If effects are held again by now, it is released
-    // with them.
+    // The runner may have been released before the effect was added. If effects are held again, it is released with
+    // them.
     let isReleased =
       isHolding
       && table.withLock { table in
@@ -96,8 +94,7 @@
     }
   }
 
-  /// Holds effects while a closure runs on the tree's executor, and starts them afterwards: effects that it cancels
-  /// again do not begin.
+  /// Holds effects during a call on the tree's executor: effects that it cancels again do not begin.
   func startingLater(_ body: () -> Void) {
     table.withLock { $0.holding = [:] }
     body()
@@ -130,7 +127,7 @@
     table.releasingOutside { $0.entries.change(id, change) }
   }
 
-  /// Registers an action for the end of a store, after its last commit; performs it at once if the store has ended.
+  /// Performs an action after a store's last commit; at once if the store has ended.
   @usableFromInline func atEnd(of node: any AnyStoreNode, _ action: @escaping @Sendable () -> Void)
     -> Ending
   {
@@ -140,7 +137,7 @@
       table.entries.change(along: node.path) { $0.endings[number] = action }
       return Ending(node: ObjectIdentifier(node), number: number)
     }
-    // The call that takes the action out performs it: this one, or a later end of the store, never both.
+    // Only the call that takes the action out performs it.
     if node.refuses(nil) { take(ending)?() }
     return ending
   }
@@ -192,10 +189,8 @@
     withExtendedLifetime(slots) {}
   }
 
-  /// Returns when the effects of a store and of all stores below it have ended.
-  ///
-  /// An effect of this tree does not wait; an effect of another tree waits at most five seconds of this tree's clock.
-  /// So effects cannot wait for each other forever.
+  /// Returns when the effects of a store and of all stores below it have ended. An effect of this tree does not wait;
+  /// an effect of another tree waits at most five seconds of this tree's clock (`OwningStore.shutdown`).
   func untilEnded(below node: any AnyStoreNode) async {
     if isCalledFromWithin { return }
     let runners = runners(below: node)
@@ -218,14 +213,13 @@
     RunningEffect.ofCurrentTask.contains { ($0.runner.store as? any AnyStoreNode)?.existingEffects === self }
   }
 
-  /// Returns when a store and all stores below it are idle, and no effect has changed anything since. A caller that is
-  /// cancelled, or part of an effect of this tree, does not wait.
+  /// Returns when a store and all stores below it are idle; at once in a cancelled task or an effect of this tree.
   ///
-  /// - Parameter settle: Returns when everything that was requested before is done.
+  /// - Parameter settle: Returns when all earlier requests are done.
   func untilIdle(_ idleness: EffectIdleness, below node: any AnyStoreNode, settle: () async -> Void) async {
     let isCalledFromWithin = isCalledFromWithin
-    // When all effects were idle. If this is the same once all requests until then are done, these have started or
-    // resumed no effect, and nothing is left that could.
+    // The change counts when all effects were idle. If they are the same after all requests until then, nothing is left
+    // that could start or resume an effect.
     var changesWhenIdle: (runners: [EffectRunner], changes: [Int])?
     while !Task.isCancelled {
       await settle()
@@ -248,13 +242,13 @@
     }
   }
 
-  /// Cancels the effects that only wait for states that do not end with the store, such as those of a store above it.
+  /// Cancels effects that only wait for states that do not end with the store, such as those of a store above.
   func cancelFollowers(below node: any AnyStoreNode) async {
     var areFollowing = false
     while !areFollowing, !Task.isCancelled {
       let runners = runners(below: node)
       for runner in runners { await runner.untilIdle(.allFollow) }
-      // One may have received a state, and work, while another was awaited.
+      // One may have received a state meanwhile.
       areFollowing = runners.allSatisfy { $0.workload(.allFollow).isIdle }
     }
     if !Task.isCancelled { end(below: node, cancelling: true) }
@@ -325,10 +319,9 @@ extension Duration {
 }
 
 extension TreeEffects {
-  /// An entry for each store that has a runner, slots or endings, and for those above it, so that the stores below
-  /// another are found without a full search.
+  /// An entry for each store with a runner, slots or endings, and for those above it, so that no search visits all
+  /// stores.
   struct Entries {
-    /// A store, or any object that there is one of per store.
     typealias Place = any AnyObject & Sendable
 
     struct Entry {
@@ -347,7 +340,7 @@ extension TreeEffects {
 
       fileprivate var isOver: Bool { runner == nil && slots == nil && endings.isEmpty && below.isEmpty }
 
-      /// Records that the store ends. False if its end, and that of all stores below it, was already recorded.
+      /// False if this end was already recorded.
       mutating func ends(cancelling: Bool) -> Bool {
         guard end == nil || (end == .finishing && cancelling) else { return false }
         end = cancelling ? .cancelling : .finishing
@@ -383,8 +376,7 @@ extension TreeEffects {
       }
     }
 
-    /// Changes an existing entry. Returns the dropped entries, in which nothing is left, to be released outside the
-    /// lock.
+    /// Returns the dropped, empty entries, to be released outside the lock.
     mutating func change(_ id: ObjectIdentifier, _ change: (inout Entry) -> Void) -> [Entry] {
       visit(id) { entry in
         change(&entry)
@@ -392,8 +384,8 @@ extension TreeEffects {
       }
     }
 
-    /// Visits a store and then the stores below it; if the closure returns false, those below are left out. Returns the
-    /// dropped entries, like `change`.
+    /// Visits a store and, if the closure returns true, the stores below it. Returns the dropped entries, like
+    /// `change`.
     mutating func visit(_ id: ObjectIdentifier, _ body: (inout Entry) -> Bool) -> [Entry] {
       var waiting = [id]
       var visited: [ObjectIdentifier] = []
