@@ -17,18 +17,22 @@ import Synchronization
   /// For the first effect, `spawn` must call its argument in a task.
   ///
   /// - Parameter isHeld: Whether only `release` starts the effect.
-  func add(_ effect: RunningEffect, isObserver: Bool = false, isHeld: Bool = false, spawn: Spawn) {
+  /// - Returns: False if the store starts no more effects.
+  @discardableResult
+  func add(_ effect: RunningEffect, isObserver: Bool = false, isHeld: Bool = false, spawn: Spawn) -> Bool {
     carryOut(group.withLock { $0.add(effect, isObserver: isObserver, isHeld: isHeld) }, spawn)
   }
 
-  func release(spawn: Spawn) { carryOut(group.withLock { $0.release() }, spawn) }
+  func release(spawn: Spawn) { _ = carryOut(group.withLock { $0.release() }, spawn) }
 
-  private func carryOut(_ addition: Group.Addition, _ spawn: Spawn) {
+  private func carryOut(_ addition: Group.Addition, _ spawn: Spawn) -> Bool {
     switch addition {
-    case .refused, .added: break
+    case .refused: return false
+    case .added: break
     case .spawn: spawn { await self.run() }
     case .wake(let wake): self.wake(wake)
     }
+    return true
   }
 
   @usableFromInline func run() async {

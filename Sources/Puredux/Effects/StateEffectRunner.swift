@@ -103,7 +103,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
           carryOut(elements.withLock { $0.change(id) { $0.ended(work) } }, for: id)
         }
       }
-      node.effects.start(effect, of: node)
+      if !node.effects.start(effect, of: node) { work.cancel() }
     }
   }
 }

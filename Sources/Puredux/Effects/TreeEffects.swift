@@ -46,13 +46,14 @@
   /// Only on the tree's executor, while the store has not ended, or from a task of that store.
   ///
   /// - Parameter isObserver: Whether it ends with the store's states, and is not awaited before.
-  func start(_ body: @escaping ClosureEffect.Body, of node: any AnyStoreNode, isObserver: Bool = false) {
+  @discardableResult
+  func start(_ body: @escaping ClosureEffect.Body, of node: any AnyStoreNode, isObserver: Bool = false) -> Bool {
     start(of: node, isObserver: isObserver, making: { ClosureEffect(of: $0, body) })
   }
 
   /// At the end of the commit in progress. Only on the tree's executor.
   func startLater(of node: any AnyStoreNode, making make: @escaping (EffectRunner) -> RunningEffect) {
-    guard node.owesStarts() else { return start(of: node, making: make) }
+    guard node.owesStarts() else { return _ = start(of: node, making: make) }
     owed.append((node, make))
   }
 
@@ -64,9 +65,10 @@
     if self.owed.isEmpty { swap(&owed, &self.owed) }
   }
 
-  @usableFromInline func start(
+  /// Returns false if the store starts no more tasks.
+  @discardableResult @usableFromInline func start(
     of node: any AnyStoreNode, isObserver: Bool = false, making make: (EffectRunner) -> RunningEffect
-  ) {
+  ) -> Bool {
     let id = ObjectIdentifier(node)
     let (runner, isHolding) = table.withLock { table in
       let existing = table.entries.runner(of: id)
@@ -75,7 +77,8 @@
       table.holding?[id] = runner
       return (runner, table.holding != nil)
     }
-    runner.add(make(runner), isObserver: isObserver, isHeld: isHolding, spawn: { spawn($0, ofRunnerOf: id) })
+    let isAccepted = runner.add(
+      make(runner), isObserver: isObserver, isHeld: isHolding, spawn: { spawn($0, ofRunnerOf: id) })
     // The runner may have been released before the effect was added. If effects are held again, it is released with
     // them.
     let isReleased =
@@ -85,6 +88,7 @@
         return table.holding == nil
       }
     if isReleased { runner.release(spawn: { spawn($0, ofRunnerOf: id) }) }
+    return isAccepted
   }
 
   private func spawn(_ run: @escaping @Sendable () async -> Void, ofRunnerOf id: ObjectIdentifier) {

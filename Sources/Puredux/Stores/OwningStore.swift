@@ -55,9 +55,9 @@ extension OwningStore {
   /// accepted actions are committed, the root store at most for `LogOptions.endingLimit`.
   ///
   /// An interceptor or an observer may call it, even for its own store (G10). It then waits for no task of its own
-  /// tree, and at most five seconds for those of another tree. With `.finish(within:)`, a call for a store of its own
-  /// tree returns before the store has finished. Otherwise it returns only when the accepted actions are committed and
-  /// the sequences have ended. The clock of the other tree measures the five seconds.
+  /// tree. With `.finish(within:)`, a call for a store of its own tree returns before the store has finished. Otherwise
+  /// it returns only when the accepted actions are committed and the sequences have ended. It waits for the tasks of
+  /// another tree for at most five seconds, by that tree's clock, after the limit of `.finish(within:)` if it is given.
   ///
   /// A task is part of an effect if it is the effect's own task, a child task of it, or a `Task` made in it, while the
   /// effect runs. An interceptor that awaits a *detached* task which shuts down its store waits forever.

@@ -1,7 +1,7 @@
 /// A suspended task that waits for a value. An unchecked continuation, because one is made for each delivery.
 ///
-/// SAFETY: each holder of a waiter (cursors, an inbox, an effect group, a pending request) keeps it in exactly one
-/// place, and removes it from there to hand it out. Every caller that receives one resumes it.
+/// SAFETY: each holder of a waiter (cursors, an inbox, an effect group, a pending request, a first outcome) keeps it in
+/// exactly one place, and removes it from there to hand it out. Every caller that receives one resumes it.
 @usableFromInline @safe struct Waiter<Value: Sendable>: Sendable {
   @usableFromInline let continuation: UnsafeContinuation<Value, Never>
 

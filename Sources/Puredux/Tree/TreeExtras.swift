@@ -13,9 +13,11 @@ extension Tree {
       private var works: [ObjectIdentifier: TreeWork] = [:]
       private var waitingWatches: [ObjectIdentifier: UInt64] = [:]
       typealias Farewell = @Sendable (isolated any TreeIsolation) -> Void
-      private typealias Farewells = (node: StoreNode<Action>, all: [ObjectIdentifier: Farewell])
-      /// Called when a store or one above it is closed: by depth, store, and owner.
-      private var farewells: [Int: [ObjectIdentifier: Farewells]] = [:]
+      private typealias Farewells = (node: StoreNode<Action>, all: Keyed<ObjectIdentifier, Farewell>)
+      /// Called when a store or one above it is closed: by store, and by owner.
+      private var farewells: [ObjectIdentifier: Farewells] = [:]
+      /// The stores with farewells below each store.
+      private var farewellsBelow: [ObjectIdentifier: Set<ObjectIdentifier>] = [:]
 
       init() {}
 
@@ -37,18 +39,33 @@ extension Tree {
         var all = removeFarewells(of: node)?.all ?? [:]
         let replaced = all.removeValue(forKey: owner)
         all[owner] = farewell
-        if !all.isEmpty { farewells[node.depth, default: [:]][ObjectIdentifier(node)] = (node, all) }
+        if !all.isEmpty {
+          farewells[ObjectIdentifier(node)] = (node, all)
+          eachParent(of: node) { farewellsBelow[$0, default: []].insert(ObjectIdentifier(node)) }
+        }
         withExtendedLifetime(replaced) {}
       }
 
       private func removeFarewells(of node: StoreNode<Action>) -> Farewells? {
-        farewells[node.depth]?.removeValue(forKey: ObjectIdentifier(node))
+        guard let removed = farewells.removeValue(forKey: ObjectIdentifier(node)) else { return nil }
+        eachParent(of: node) { parent in
+          farewellsBelow[parent]?.remove(ObjectIdentifier(node))
+          if farewellsBelow[parent]?.isEmpty == true { farewellsBelow[parent] = nil }
+        }
+        return removed
+      }
+
+      private func eachParent(of node: StoreNode<Action>, _ body: (ObjectIdentifier) -> Void) {
+        var next = node.parentNode
+        while let parent = next {
+          body(ObjectIdentifier(parent))
+          next = parent.parentNode
+        }
       }
 
       /// The lowest store's first.
       func takeFarewells(of node: StoreNode<Action>) -> [Farewell] {
-        let below = farewells.filter { $0.key > node.depth }.values.flatMap(\.values)
-        var taken = below.filter { $0.node.isAt(orBelow: node) }
+        var taken = (farewellsBelow[ObjectIdentifier(node)] ?? []).compactMap { farewells[$0] }
         taken.sort { ($0.node.depth, $0.node.id.number) > ($1.node.depth, $1.node.id.number) }
         for (lower, _) in taken { _ = removeFarewells(of: lower) }
         if let own = removeFarewells(of: node) { taken.append(own) }
@@ -72,7 +89,7 @@ extension Tree {
         let dropped = (watches, works, farewells)
         watches = [:]
         works = [:]
-        farewells = [:]
+        (farewells, farewellsBelow) = ([:], [:])
         withExtendedLifetime(dropped) {}
       }
 

@@ -189,6 +189,36 @@ import Testing
     await root.shutdown()
   }
 
+  @Test func `an interceptor that finishes another tree waits for the limit, and then for five seconds`() async {
+    let clock = ManualClock()
+    let (busy, stays, back) = (Gate(), Gate(), Gate())
+    let other = RootStore<Int, Int>(
+      initialState: 0, options: StoreOptions(clock: clock),
+      interceptors: Interceptor { _, _ in
+        busy.open()
+        await stays.wait()
+      }
+    ) { $0 += $1 }
+    let root = RootStore<Int, Int>(
+      initialState: 0,
+      interceptors: Interceptor { _, _ in
+        await other.shutdown(interceptors: .finish(within: .seconds(3600)), clock: clock)
+        back.open()
+      }
+    ) { $0 += $1 }
+    other.dispatch(1)
+    await busy.wait()
+    root.dispatch(1)
+    for (limit, time) in [(3600, Duration.seconds(3600)), (5, .seconds(5))] {
+      await clock.untilAsleep(1)
+      #expect(!back.isOpen, "before the \(limit) seconds are over")
+      clock.advance(by: time)
+    }
+    await back.wait()
+    stays.open()
+    await root.shutdown()
+  }
+
   @Test func `a cancelled interceptor that shuts another tree down waits for the tasks of that tree, too`() async {
     let (outer, inner) = (Scene(), Scene())
     let started = Gate()
