@@ -54,6 +54,7 @@ struct Life {
 
   mutating func end() -> (tasks: [Task<Void, Never>?], observers: [Int: Observer]) {
     phase = .ended
+    waitingSince = nil
     hasEnded = true
     defer { observers = [:] }
     return ([follower.take(), endingLimit.take()], observers)

@@ -31,6 +31,9 @@ import Testing
     #expect(life.waiting(at: .seconds(4)) == .seconds(3))
     _ = life.enter(.following, at: .seconds(5))
     #expect(life.waiting(at: .seconds(6)) == nil)
+    _ = life.enter(.waiting(.unavailable), at: .seconds(7))
+    _ = life.end()
+    #expect(life.waiting(at: .seconds(8)) == nil, "a store that has ended waits for nothing")
   }
 
   @Test("a recovery has one outcome, the first")
