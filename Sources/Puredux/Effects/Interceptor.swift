@@ -228,7 +228,7 @@ public struct Interceptor<State: Sendable, Action: Sendable>: Sendable {
 
 extension Interceptor.Asked {
   struct Gone {
-    /// False if no part has effects: then no state is read.
+    /// Whether a part may have effects in progress. Only then is the state read, to find the parts that are gone.
     let mayBe: () -> Bool
     let collect: (State, inout [EffectOwner]) -> Void
   }

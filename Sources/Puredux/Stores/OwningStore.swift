@@ -54,13 +54,13 @@ extension OwningStore {
   /// the same end, and can cancel tasks that an earlier call awaits. If the tree follows a log, a store waits until its
   /// accepted actions are committed, the root store at most for `LogOptions.endingLimit`.
   ///
-  /// An interceptor or an observer may call it, even for its own store (G10). It then waits for no task of its own
+  /// An effect or an observer may call it, even for its own store (G10). It then waits for no task of its own
   /// tree. With `.finish(within:)`, a call for a store of its own tree returns before the store has finished. Otherwise
   /// it returns only when the accepted actions are committed and the sequences have ended. It waits for the tasks of
   /// another tree for at most five seconds, by that tree's clock, after the limit of `.finish(within:)` if it is given.
   ///
   /// A task is part of an effect if it is the effect's own task, a child task of it, or a `Task` made in it, while the
-  /// effect runs. An interceptor that awaits a *detached* task which shuts down its store waits forever.
+  /// effect runs. An effect that awaits a *detached* task which shuts down its store waits forever.
   ///
   /// - Parameters:
   ///   - interceptors: Whether running tasks are cancelled or awaited.

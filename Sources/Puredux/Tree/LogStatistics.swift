@@ -7,7 +7,7 @@ public struct LogStatistics: Sendable, Hashable {
     case recovering(UInt64, of: UInt64)
     /// Applies new entries as they arrive.
     case following
-    /// The log takes or delivers nothing for now. Reads continue; accepted actions wait.
+    /// The log takes nothing, delivers nothing, or both, for now. Reads continue; accepted actions wait.
     case waiting(LogTrouble)
     /// Accepts and applies nothing any more.
     case stopped(LogStop)
@@ -19,7 +19,7 @@ public struct LogStatistics: Sendable, Hashable {
   public var phase: Phase
   /// The position of the last entry applied here; 0 if there is none.
   public var position: UInt64
-  /// How long the log has taken or delivered nothing, by the store's clock; nil if it works.
+  /// How long the log has taken nothing, delivered nothing, or both, by the store's clock; nil if it does both.
   public var waiting: Duration?
   /// How many positions the log is known to be ahead.
   public var behind: UInt64

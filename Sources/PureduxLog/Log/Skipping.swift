@@ -7,14 +7,10 @@ extension OrderedLog {
   /// The decision is an entry at the end of the log, with its reason and time. It skips all actions of the entry, up to
   /// `LogOptions.actionsPerEntry` of one writer. To take it back, skip the decision.
   ///
-  /// A store that stopped at the entry continues when it is reopened. An open store that has applied the entry stops
-  /// (`LogStop.diverged`), and replays without it when it is reopened. If a snapshot has the entry, reopening requires
-  /// `LogOptions.ignoresSnapshots` and a program that knows all rules of the log. Until then, stores neither truncate
-  /// nor erase the log.
-  ///
   /// - A store that stopped at the entry continues when it is reopened.
   /// - An open store that has applied it stops (`LogStop.diverged`), and replays without it when reopened. If a
   ///   snapshot has the entry, that takes `LogOptions.ignoresSnapshots`, and a program that knows all rules of the log.
+  ///   Until then, stores neither truncate nor erase the log.
   /// - A version of this library that knows no decisions, or cannot take them back, stops there
   ///   (`LogStop.newerSchema`).
   ///
@@ -48,7 +44,8 @@ extension OrderedLog {
     do throws(LogError) {
       try await expectSkippable(position, about: entry.skipped)
     } catch {
-      // A snapshot was saved, or the log truncated, meanwhile. The next store detects any other error.
+      // Refused: a snapshot was saved, or the log truncated, meanwhile. After any other error the decision stays
+      // unchecked: a store that reaches it and cannot carry it out takes it back, or stops.
       guard case .refused = error else { return place }
       try await takeBack(place, reason: "A snapshot was saved, or the log truncated, at the same time.")
       throw error
