@@ -106,7 +106,7 @@ private struct History {
   }
 
   private var random: SeededGenerator
-  private let log = RememberingLog()
+  private var log = RememberingLog()
   private var open: [(version: Int, store: LedgerStore)] = []
   private var count = 0
   /// Actions whose senders were told that they are in no log.
@@ -287,29 +287,15 @@ private struct History {
 
   /// The version that knows everything opens the log, with the snapshot if the check finds no problem.
   private mutating func openAtEnd() async throws {
-    var (problems, newest) = ([LogCheck.Problem](), LogSnapshot?.none)
-    var (opened, stop) = (LedgerStore?.none, LogStop?.none)
     // An ended store may still be saving its last snapshot.
-    var isRead: Bool
-    repeat {
-      isRead = true
-      await opened?.shutdown()
-      (opened, stop) = (nil, nil)
-      newest = try await log.newest()
-      do {
-        problems = try await log.verifyEntries().problems
-        opened = try await Version.knowing.open(log)
-      } catch StoreError.stopped(let reason) {
-        stop = reason
-      } catch LogError.truncated(let first) {
-        // The log was truncated behind a snapshot while it was read.
-        let covered = try await log.newest()?.position ?? 0
-        try expect(first <= covered + 1, "the log begins with \(first), and its snapshot ends with \(covered)")
-        isRead = false
-      }
-      let present = try await log.newest()
-      isRead = isRead && present == newest
-    } while !isRead
+    log = await log.successor()
+    let problems = try await log.verifyEntries().problems
+    var (opened, stop) = (LedgerStore?.none, LogStop?.none)
+    do {
+      opened = try await Version.knowing.open(log)
+    } catch StoreError.stopped(let reason) {
+      stop = reason
+    }
     steps.append("problems: \(problems)")
     if let stop { try expect(!problems.isEmpty, "it stops, \(stop), and nothing was found to be wrong") }
     if opened != nil {
@@ -343,10 +329,40 @@ private final class RememberingLog: OrderedLog, SnapshotStore {
   private struct Contents {
     var all: [LogRecord] = []
     var next: [UInt8]?
+    /// The calls in progress that change what is stored.
+    var changeCount = 0
+    var isOver = false
   }
 
-  private let memory = MemoryLog()
-  private let contents = LockedValue(Contents())
+  private let memory: MemoryLog
+  private let contents: LockedValue<Contents>
+
+  init() {
+    memory = MemoryLog()
+    contents = LockedValue(Contents())
+  }
+
+  private init(after other: RememberingLog) {
+    memory = other.memory
+    contents = LockedValue(Contents(all: other.all))
+  }
+
+  /// Another object for the same log. From then on, this one changes nothing.
+  func successor() async -> RememberingLog {
+    contents.withLock { $0.isOver = true }
+    while contents.withLock({ $0.changeCount > 0 }) { await Task.yield() }
+    return RememberingLog(after: self)
+  }
+
+  private func change(_ body: () async throws(LogError) -> Void) async throws(LogError) {
+    let isOver = contents.withLock { contents in
+      if !contents.isOver { contents.changeCount += 1 }
+      return contents.isOver
+    }
+    if isOver { throw .unavailable("There is another object for this log.") }
+    defer { contents.withLock { $0.changeCount -= 1 } }
+    try await body()
+  }
 
   var all: [LogRecord] { contents.withLock { $0.all } }
   var text: String { all.map { String(decoding: $0.bytes, as: UTF8.self) }.joined(separator: " ") }
@@ -374,9 +390,17 @@ private final class RememberingLog: OrderedLog, SnapshotStore {
     memory.records(after: position)
   }
   func head() async throws(LogError) -> UInt64 { try await memory.head() }
-  func truncate(through position: UInt64) async throws(LogError) { try await memory.truncate(through: position) }
-  func erase(through position: UInt64) async throws(LogError) { try await memory.erase(through: position) }
+  func truncate(through position: UInt64) async throws(LogError) {
+    try await change { () async throws(LogError) in try await memory.truncate(through: position) }
+  }
+  func erase(through position: UInt64) async throws(LogError) {
+    try await change { () async throws(LogError) in try await memory.erase(through: position) }
+  }
   func newest() async throws(LogError) -> LogSnapshot? { try await memory.newest() }
-  func save(_ snapshot: LogSnapshot) async throws(LogError) { try await memory.save(snapshot) }
-  func replace(with snapshot: LogSnapshot) async throws(LogError) { try await memory.replace(with: snapshot) }
+  func save(_ snapshot: LogSnapshot) async throws(LogError) {
+    try await change { () async throws(LogError) in try await memory.save(snapshot) }
+  }
+  func replace(with snapshot: LogSnapshot) async throws(LogError) {
+    try await change { () async throws(LogError) in try await memory.replace(with: snapshot) }
+  }
 }
