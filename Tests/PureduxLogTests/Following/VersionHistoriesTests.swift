@@ -329,7 +329,7 @@ private final class RememberingLog: OrderedLog, SnapshotStore {
   private struct Contents {
     var all: [LogRecord] = []
     var next: [UInt8]?
-    /// The calls in progress that change what is stored.
+    /// The calls in progress that change the log or its snapshot.
     var changeCount = 0
     var isOver = false
   }

@@ -8,14 +8,14 @@ public import ServiceLifecycle
 ///
 ///     let stores = StoreService(directory)
 ///     let group = ServiceGroup(
-///       services: [server, stores, LogService(log, after: stores)], gracefulShutdownSignals: [.sigterm],
+///       services: [LogService(log, after: stores), stores, server], gracefulShutdownSignals: [.sigterm],
 ///       logger: logger)
 ///     try await group.run()
 ///
 /// A service group shuts down its services one by one, from the last to the first. The order of stores and logs in the
-/// array does not matter, because a log is closed after its stores have ended. A server's stream of states ends with
-/// its store. If the server comes after the store in the array, it shuts down first and waits for its streams: end
-/// these with `states().cancelOnGracefulShutdown()`.
+/// array does not matter, because a log is closed after its stores have ended. Here the server shuts down first: it
+/// answers the requests in progress, and waits for its streams of states, which otherwise end with their stores. End
+/// them with `states().cancelOnGracefulShutdown()`.
 public final class StoreService: Service {
   private let end: @Sendable () async -> Void
 

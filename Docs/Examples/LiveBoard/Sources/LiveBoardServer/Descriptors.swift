@@ -11,7 +11,8 @@ struct Descriptors {
 
   /// Three for each event loop, plus those of the process, its listening socket and the log's directory.
   private static let own = 16 + 3 * System.coreCount
-  /// Files that the log opens for a moment, on 17 threads.
+  /// Files that the log opens for a moment: up to four on each of the 17 threads for trees and snapshots. Its four
+  /// threads that list summaries open one each, from the reserve.
   private static let moment = 4 * 17
 
   /// A reserve: the system's libraries need some, and the log opens no file when only this many are left.
