@@ -182,7 +182,9 @@ import Testing
     let root = makeRoot()
     let optional = scopeOfScopes(of: root, depth: Self.greatest / 2 - 1, isSelected: false)
       .scope(toOptional: { $0.count > 0 ? $0 : nil })
-    let scope = (Self.greatest / 2..<Self.greatest).reduce(optional) { last, _ in last.scope { (state: Wide) -> Wide in state } }
+    let scope = (Self.greatest / 2..<Self.greatest).reduce(optional) { last, _ in
+      last.scope { (state: Wide) -> Wide in state }
+    }
     await #expect(throws: StoreError.stateUnavailable) { try await scope.state }
     #expect(try await scope.send(1) { $0.count } == 1)
     #expect(try await scope.state.count == 1)
