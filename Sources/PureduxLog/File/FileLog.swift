@@ -108,12 +108,14 @@ public final class FileLog: LogDirectory {
   }
 
   /// Opens a log that another process may still have open, such as this one's predecessor. Retries every 50 ms until
-  /// that has closed it or ended, without holding a thread. The other parameters are those of
-  /// `init(directory:options:onTornTail:)`.
+  /// that has closed it or ended, without holding a thread.
   ///
   /// - Parameters:
+  ///   - directory: As for `init(directory:options:onTornTail:)`, like the options.
   ///   - limit: The longest wait, bounded to between zero and a hundred years.
+  ///   - options: The sizes and limits of the log.
   ///   - clock: Measures the wait.
+  ///   - onTornTail: As for `init(directory:options:onTornTail:)`.
   /// - Throws: `LogError.inUse` if it is still open elsewhere at the limit; `.unavailable` if the task is cancelled.
   public convenience init(
     directory: String, waitingFor limit: Duration, options: Options = Options(),
