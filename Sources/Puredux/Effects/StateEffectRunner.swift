@@ -1,7 +1,7 @@
 final class StateEffectRunner<Action: Sendable>: Sendable {
   private typealias Scheduler = EffectScheduler<IdentifiedEffect>
 
-  /// Of elements with unfinished work only.
+  /// The schedulers of the elements that have unfinished work.
   private struct Elements: Sendable {
     var schedulers: [Int: Scheduler] = [:]
     var isClosed = false
