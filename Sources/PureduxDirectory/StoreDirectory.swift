@@ -138,7 +138,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
 
   /// Shuts down all stores, including used ones, and returns when they have ended. Tasks that are making stores are
   /// cancelled and awaited. A call by one of these makers, or by a maker that one of them waits for, returns at once.
-  /// Later requests are refused.
+  /// A call by an effect waits for the tasks of each other store with a limit (`OwningStore.shutdown`). Later requests
+  /// are refused.
   public func shutdown(isolation: isolated (any Actor)? = #isolation) async { await table.shutdown() }
 
   deinit {

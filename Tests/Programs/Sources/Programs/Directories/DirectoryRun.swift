@@ -57,7 +57,8 @@ final class DirectoryRun: Sendable {
   private func begin() {
     let made = Directory(
       idleLimit: .nanoseconds(program.idleLimit), countLimit: program.countLimit, clock: clock,
-      interceptors: program.finishes ? .finish(within: .seconds(1_000)) : .cancel
+      // Short, because effects of two stores that both shut down the directory wait for each other (G10).
+      interceptors: program.finishes ? .finish(within: .seconds(1)) : .cancel
     ) { [self] key in try await make(key) }
     directory.withLock { $0 = made }
   }
