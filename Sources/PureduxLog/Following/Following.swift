@@ -66,6 +66,12 @@ import Synchronization
 
   @usableFromInline func untilRecovered() async throws { try await phases.untilRecovered() }
 
+  /// Whether opening failed only because the log was truncated meanwhile: it can begin again, with a newer snapshot.
+  @usableFromInline func isOvertaken(_ failure: any Error) async -> Bool {
+    guard case LogError.truncated = failure else { return false }
+    return await replica.isOvertaken()
+  }
+
   @usableFromInline var hasStopped: Bool { replica.stop != nil }
 
   @usableFromInline func replaceSnapshots() async throws { try await snapshots.replace() }

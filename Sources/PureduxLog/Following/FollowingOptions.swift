@@ -27,7 +27,8 @@ public struct FollowingOptions<State: Sendable, Action: Sendable>: Sendable {
   /// `eraseLog()` removes earlier summaries. After the store's shutdown and the log's `close()`, the summary is that of
   /// the last state, unless the log could not take it.
   public var summary: (@Sendable (State) -> any (Encodable & Sendable))?
-  /// Called with each phase of the store, in order, from the recovery on, on the tree's executor.
+  /// Called with each phase of the store, in order, from the recovery on, on the tree's executor. If the log is
+  /// truncated faster than the store is opened, opening begins again: the phases restart after `.ended`.
   public var onPhase: (@Sendable (LogStatistics.Phase) -> Void)?
   /// The store's first action after its recovery, for instance to record a start. It is committed before any effect of
   /// the state begins, and before any other action given to this store. It passes middleware, but reaches no

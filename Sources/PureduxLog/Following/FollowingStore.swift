@@ -93,20 +93,22 @@ extension RootStore {
     codings: LogCodings<State, Action>, options: FollowingOptions<State, Action>,
     middleware: [Middleware<State, Action>]
   ) async throws -> (core: StoreCore<State, Action>, hasStopped: Bool) {
-    let (following, state) = try await Following.open(
-      log, initialState: initialState, codings: codings, options: options)
-    let core = StoreCore(
-      initialState: state, reducers: reducers, options: options.storeOptions(of: log), middleware: middleware,
-      emits: options.emits,
-      history: options.history, order: following)
-    following.begin(core)
-    do {
-      try await following.untilRecovered()
-      try await following.replaceSnapshots()
-      return (core, hasStopped: following.hasStopped)
-    } catch {
-      core.release()
-      throw error
+    while true {
+      let (following, state) = try await Following.open(
+        log, initialState: initialState, codings: codings, options: options)
+      let core = StoreCore(
+        initialState: state, reducers: reducers, options: options.storeOptions(of: log), middleware: middleware,
+        emits: options.emits,
+        history: options.history, order: following)
+      following.begin(core)
+      do {
+        try await following.untilRecovered()
+        try await following.replaceSnapshots()
+        return (core, hasStopped: following.hasStopped)
+      } catch {
+        core.release()
+        guard await following.isOvertaken(error) else { throw error }
+      }
     }
   }
 

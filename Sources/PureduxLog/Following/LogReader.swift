@@ -46,6 +46,7 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
       case .removed:
         replica.report(.stoppedAs(key: name, .removed))
         return await stop(.removed, after: problem, of: core)
+      case .truncated where await isOvertakenAtOpening(): return phases.endRecovery(problem)
       case .truncated, .damaged, .refused, .inUse:
         let position = replica.reading.withLock { $0.position } &+ 1
         // After a truncation a lagging replica is simply reopened. Any other failure is an operator's concern.
@@ -67,6 +68,12 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
       // Until its limit is over, a store being opened retries without the probe.
       if replica.standing.withLock({ !$0.life.isOpening }) { await replica.probe?.untilAnswered() }
     }
+  }
+
+  /// Then opening begins again, with the newer snapshot.
+  private func isOvertakenAtOpening() async -> Bool {
+    guard replica.standing.withLock({ $0.life.isOpening }) else { return false }
+    return await replica.isOvertaken()
   }
 
   private func stop(_ reason: LogStop, after problem: LogError, of core: StoreCore<State, Action>) async {

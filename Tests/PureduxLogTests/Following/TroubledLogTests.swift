@@ -251,6 +251,71 @@ import Testing
     await again.shutdown()
   }
 
+  /// Calls a closure once while a store is being opened, when the store has read the newest snapshot.
+  final class OvertakingLog: LogAround {
+    enum Moment: CaseIterable { case head, records }
+
+    let log: any OrderedLog
+    private let moment: Moment
+    private let overtake: LockedValue<(@Sendable () async throws -> Void)?>
+
+    init(_ log: any OrderedLog, before moment: Moment, _ overtake: @escaping @Sendable () async throws -> Void) {
+      self.log = log
+      self.moment = moment
+      self.overtake = LockedValue(overtake)
+    }
+
+    private func pass(_ moment: Moment) async {
+      if moment == self.moment, let overtake = overtake.withLock({ $0.take() }) { try? await overtake() }
+    }
+
+    func head() async throws(LogError) -> UInt64 {
+      await pass(.head)
+      return try await log.head()
+    }
+
+    func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+      let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
+      let task = Task { [self] in
+        await pass(.records)
+        do {
+          for try await records in log.records(after: position) { continuation.yield(records) }
+          continuation.finish()
+        } catch {
+          continuation.finish(throwing: error)
+        }
+      }
+      continuation.onTermination = { _ in task.cancel() }
+      return stream
+    }
+  }
+
+  @Test(
+    "an opening that a truncation overtakes begins again, with the newer snapshot", arguments: LogPlace.allCases,
+    OvertakingLog.Moment.allCases)
+  func overtaken(place: LogPlace, moment: OvertakingLog.Moment) async throws {
+    try await place.withLog { log in
+      let writer = try await ledger(log)
+      for number in 0..<3 { try await writer.send("\(number)") }
+      let (reports, phases) = (Record<LogReport>(), Record<LogStatistics.Phase>())
+      var options = LogOptions.quick
+      options.openingLimit = .zero
+      options.reporting = { reports.add($0) }
+      let overtaken = OvertakingLog(log, before: moment) {
+        try await writer.send("3")
+        try await writer.eraseLog()
+        try await writer.send("4")
+      }
+      let store = try await ledger(overtaken, options: options, onPhase: { phases.add($0) })
+      #expect(await store.state.entries == (0..<5).map { "\($0)" })
+      #expect(reports.all.isEmpty)
+      #expect(!phases.all.contains { if case .stopped = $0 { true } else { false } })
+      #expect(phases.all.last == .following)
+      await store.shutdown()
+      await writer.shutdown()
+    }
+  }
+
   @Test("an opening that ignores snapshots replaces the stored one, however new", arguments: [2, 3, 4])
   func replaced(position: UInt64) async throws {
     let log = MemoryLog()
