@@ -53,7 +53,8 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
       instrument: instrument.map { Instrument(instrument: $0, directory: name ?? "\(State.self)") }, make: make)
   }
 
-  /// All keys, including those of stores being made or shut down.
+  /// All keys, including those of stores being made or shut down, in the order in which the stores were last made or
+  /// requested.
   public var keys: [Key] { get async { await table.keys } }
 
   /// The statistics of all open stores, including stopped ones. Makes no store, and keeps none open.
@@ -171,6 +172,8 @@ extension StoreDirectory {
       var generation: Int
       var isBeingExamined = false
       var waiters: [Int: Waiter] = [:]
+
+      var waitersInOrder: [Waiter] { waiters.sorted { $0.key < $1.key }.map(\.value) }
     }
 
     private struct Waiter {
@@ -240,7 +243,10 @@ extension StoreDirectory {
 
     deinit { sweeper?.cancel() }
 
-    var keys: [Key] { Array(entries.keys) }
+    var keys: [Key] {
+      let numbered = entries.map { key, entry in (key: key, generation: entry.generation) }
+      return numbered.sorted { $0.generation < $1.generation }.map(\.key)
+    }
 
     var idleCount: Int { idle.count }
 
@@ -254,13 +260,13 @@ extension StoreDirectory {
       let caller = StoreCreation.current
       var makers: [StoreCreation] = []
       var isAwaited = false
-      for (key, entry) in entries {
-        switch entry.phase {
+      for key in keys {
+        switch entries[key]?.phase {
         case .opening(let task, let maker):
           if caller?.wait(for: maker) != nil { isAwaited = true } else { makers.append(maker) }
           task.cancel()
         case .open(let store): close(store, of: key)
-        case .closing: break
+        case .closing, nil: break
         }
       }
       if !isAwaited { await untilEnded() }
@@ -269,7 +275,7 @@ extension StoreDirectory {
 
     private func untilEnded() async {
       await withDiscardingTaskGroup { tasks in
-        for key in entries.keys { tasks.addTask { await self.untilClosed(key) } }
+        for key in keys { tasks.addTask { await self.untilClosed(key) } }
       }
     }
 
@@ -283,7 +289,7 @@ extension StoreDirectory {
     }
 
     var openStores: [(Key, Root)] {
-      entries.compactMap { key, entry in if case .open(let store) = entry.phase { (key, store) } else { nil } }
+      keys.compactMap { key in if case .open(let store) = entries[key]?.phase { (key, store) } else { nil } }
     }
 
     func acquireIfOpen(_ key: Key) -> Root? {
@@ -370,7 +376,7 @@ extension StoreDirectory {
     private func opened(_ key: Key, _ result: Result<Root, any Error>, since start: Duration) {
       guard let entry = entries[key], case .opening(_, let maker) = entry.phase else { return }
       defer { tellOpened(key, result, after: max(.zero, time.now - start)) }
-      let waiters = entry.waiters.values
+      let waiters = entry.waitersInOrder
       for waiter in waiters { waiter.maker?.waitNoMore(for: maker) }
       switch result {
       case .failure(let error):
@@ -415,7 +421,7 @@ extension StoreDirectory {
       instrument?.tell(.closed, of: key)
       if entry.waiters.isEmpty || hasEnded {
         entries[key] = nil
-        for waiter in entry.waiters.values { waiter.continuation.resume(throwing: StoreError.terminated) }
+        for waiter in entry.waitersInOrder { waiter.continuation.resume(throwing: StoreError.terminated) }
       } else {
         open(key, for: entry.waiters)
       }
@@ -426,7 +432,8 @@ extension StoreDirectory {
     func abandon() {
       isAbandoned = true
       idle = IdleQueue()
-      for (key, entry) in entries {
+      for key in keys {
+        guard let entry = entries[key] else { continue }
         switch entry.phase {
         case .opening(let task, _) where entry.waiters.isEmpty: task.cancel()
         case .open(let store) where entry.useCount == 0: close(store, of: key)

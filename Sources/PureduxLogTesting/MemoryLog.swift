@@ -212,8 +212,8 @@ public final class MemoryLogs: LogDirectory {
   public func close() async {
     let logs = contents.withLock { contents in
       contents.isClosed = true
-      return contents.logs.values
+      return contents.logs
     }
-    for log in logs { log.end(Self.closed) }
+    for (_, log) in logs.sorted(by: { $0.key < $1.key }) { log.end(Self.closed) }
   }
 }

@@ -55,7 +55,7 @@ public final class MortalLog: OrderedLog {
       defer { (life.untold, life.readers) = ([], [:]) }
       return (life.untold, life.readers)
     }
-    for reader in readers.values { reader.finish(throwing: Self.death) }
+    for (_, reader) in readers.sorted(by: { $0.key < $1.key }) { reader.finish(throwing: Self.death) }
     for outcome in untold { outcome(.failure(Self.death)) }
     Task.detached { await store.shutdown() }
     for await _ in states {}

@@ -300,7 +300,7 @@
     /// Also removes parts of writers that died.
     private func removeParts(before position: UInt64) async throws(LogError) {
       let found = try await jetStream.subjects(subject("*.*"), in: stream)
-      for name in Set(found.map { $0.dropFirst(subject("").count).prefix { $0 != "." } }) {
+      for name in Set(found.map { $0.dropFirst(subject("").count).prefix { $0 != "." } }).sorted() {
         guard let other = name.split(separator: "-").first.flatMap({ UInt64($0) }), other < position else { continue }
         try await jetStream.purge(subject(name + ".*"), in: stream)
       }

@@ -87,7 +87,7 @@
         defer { receivers.byToken = [:] }
         return receivers.byToken
       }
-      for receiver in all.values {
+      for (_, receiver) in all.sorted(by: { $0.key < $1.key }) {
         switch receiver {
         case .answer(let answer, _): answer(.failure(error))
         case .reader(let weak): weak.reader?.fail(error)
@@ -126,14 +126,19 @@
         for token in late.keys { receivers.byToken[token] = nil }
         return late
       }
-      for case .answer(let answer, _) in late.values { answer(.failure(.unavailable("There was no answer."))) }
+      for case .answer(let answer, _) in late.sorted(by: { $0.key < $1.key }).map(\.value) {
+        answer(.failure(.unavailable("There was no answer.")))
+      }
       for reader in readers { reader.look(at: now) }
     }
 
     private var readers: [any InboxReader] {
-      receivers.withLock { receivers in
-        receivers.byToken.values.compactMap { if case .reader(let weak) = $0 { weak.reader } else { nil } }
+      let numbered = receivers.withLock { receivers in
+        receivers.byToken.compactMap { token, receiver in
+          if case .reader(let weak) = receiver { weak.reader.map { (token: token, reader: $0) } } else { nil }
+        }
       }
+      return numbered.sorted { $0.token < $1.token }.map(\.reader)
     }
   }
 #endif

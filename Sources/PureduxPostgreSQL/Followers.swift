@@ -5,7 +5,7 @@
   final class Followers: Sendable {
     private struct Followed: Sendable {
       var id: Int64?
-      var feeds: [ObjectIdentifier: Feed] = [:]
+      var feeds: Keyed<ObjectIdentifier, Feed> = [:]
     }
 
     private struct State: Sendable {
@@ -41,17 +41,19 @@
     /// Keys are those of trees without a known number.
     func targets() -> (ids: [Int64], keys: [String]) {
       state.withLock { state in
-        (Array(state.keys.keys), state.followed.compactMap { $0.value.id == nil ? $0.key : nil })
+        (state.keys.keys.sorted(), state.followed.compactMap { $0.value.id == nil ? $0.key : nil }.sorted())
       }
     }
 
-    func all() -> [Feed] { state.withLock { $0.followed.values.flatMap { Array($0.feeds.values) } } }
+    func all() -> [Feed] {
+      state.withLock { $0.followed.sorted { $0.key < $1.key }.flatMap { $0.value.feeds.values } }
+    }
 
-    func feeds(of key: String) -> [Feed] { state.withLock { $0.followed[key].map { Array($0.feeds.values) } ?? [] } }
+    func feeds(of key: String) -> [Feed] { state.withLock { $0.followed[key]?.feeds.values ?? [] } }
 
     func feeds(of id: Int64) -> [Feed] {
       state.withLock { state in
-        state.keys[id].flatMap { state.followed[$0] }.map { Array($0.feeds.values) } ?? []
+        state.keys[id].flatMap { state.followed[$0] }?.feeds.values ?? []
       }
     }
   }

@@ -342,7 +342,7 @@
       }
       if untold.isEmpty { return }
       var texts = [shared.sender]
-      for tree in untold {
+      for tree in untold.sorted() {
         // PostgreSQL's limit is 8,000 bytes.
         if texts[texts.count - 1].utf8.count + tree.utf8.count > 7900 { texts.append(shared.sender) }
         texts[texts.count - 1] += " " + tree

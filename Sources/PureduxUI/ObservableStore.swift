@@ -27,6 +27,8 @@ public import Puredux
 public final class ObservableStore<State: Sendable, Action: Sendable>: Observable, ActionHandler {
   /// Its values are compared only if it is stored: a computed one could trap.
   private struct Property {
+    /// In the order of reads.
+    let number: Int
     let isSame: (State, State) -> Bool
     let willSet: (ObservableStore, ObservationRegistrar) -> Void
     let didSet: (ObservableStore, ObservationRegistrar) -> Void
@@ -39,6 +41,7 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
   private let connection = Subscription.Holder()
   private var current: State
   private var announced: State?
+  private var lastNumber = 0
   private var early: [PartialKeyPath<ObservableStore>: Property] = [:]
   /// The properties read since they were last announced: stored ones, whose number the type limits, the state itself,
   /// and `computed`.
@@ -86,7 +89,10 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
     _ path: KeyPath<ObservableStore, Value>, isSame: @escaping (State, State) -> Bool
   ) {
     var property: Property {
-      Property(isSame: isSame, willSet: { $1.willSet($0, keyPath: path) }, didSet: { $1.didSet($0, keyPath: path) })
+      lastNumber += 1
+      return Property(
+        number: lastNumber, isSame: isSame, willSet: { $1.willSet($0, keyPath: path) },
+        didSet: { $1.didSet($0, keyPath: path) })
     }
     if let announced, !isSame(current, announced) {
       early[path] = property
@@ -109,14 +115,14 @@ public final class ObservableStore<State: Sendable, Action: Sendable>: Observabl
   }
 
   private func update(_ state: State) {
-    let changed = observed.filter { !$0.value.isSame(current, state) }
-    for path in changed.keys { observed[path] = nil }
+    let changed = observed.filter { !$0.value.isSame(current, state) }.sorted { $0.value.number < $1.value.number }
+    for (path, _) in changed { observed[path] = nil }
     announced = state
-    for property in changed.values { property.willSet(self, registrar) }
+    for (_, property) in changed { property.willSet(self, registrar) }
     announced = nil
     current = state
-    for property in changed.values { property.didSet(self, registrar) }
-    let readEarly = early.values
+    for (_, property) in changed { property.didSet(self, registrar) }
+    let readEarly = early.values.sorted { $0.number < $1.number }
     early = [:]
     for property in readEarly {
       property.willSet(self, earlyRegistrar)

@@ -89,7 +89,7 @@ extension TreeEffects {
       }
       let now = settings.clock.now
       let slot = run.id.map { slots(of: node).makeSlot(of: $0, at: now) }
-      let effect = IdentifiedEffect(owners: run.owners, in: slot, of: node, part: part) {
+      let effect = IdentifiedEffect(number: nextNumber(), owners: run.owners, in: slot, of: node, part: part) {
         [settings, run] running, revocation in
         await run.perform(for: node, within: running, revocation, settings) {
           Dispatch(.effect(node, running, $0 ?? revocation))
@@ -182,10 +182,15 @@ extension TreeEffects {
 }
 
 extension IdentifiedEffect {
-  /// Cancels all before another effect begins in their place. Only on the tree's executor.
+  /// Cancels all, in commit order, before another effect begins in their place. Only on the tree's executor.
   static func cancel(_ effects: [IdentifiedEffect]) {
-    let groups = Dictionary(grouping: effects) { $0.slot.map { ObjectIdentifier($0) } }.values
-    let slots = groups.compactMap { group -> (slot: EffectSlots.Slot, node: any AnyStoreNode)? in
+    // Owners do not know the order of their effects.
+    let effects = effects.sorted { $0.number < $1.number }
+    var groups: Keyed<ObjectIdentifier, [IdentifiedEffect]> = [:]
+    for effect in effects {
+      if let slot = effect.slot { groups[ObjectIdentifier(slot), default: []].append(effect) }
+    }
+    let slots = groups.values.compactMap { group -> (slot: EffectSlots.Slot, node: any AnyStoreNode)? in
       guard let slot = group[0].slot, let node = group[0].node else { return nil }
       node.effects.carryOut(slot.scheduler.withLock { $0.withdraw(group) }, in: slot, of: node)
       return (slot, node)

@@ -26,7 +26,7 @@
     let old = ContiguousArray(last[start..<end])
     let hadDistinct = current.count == last.count
     last.replaceSubrange(start..., with: new)
-    if !hadDistinct || !update(from: old, to: new[..<newEnd], gone, begun) { updateAll(gone, begun) }
+    if !hadDistinct || !update(from: old, to: new[..<newEnd], gone, begun) { updateAll(from: old, gone, begun) }
   }
 
   /// False, with nothing done, if two elements have the same id.
@@ -50,14 +50,18 @@
     return true
   }
 
-  @inlinable mutating func updateAll(_ gone: (ID) -> Void, _ begun: (Element) -> Void) {
+  @inlinable mutating func updateAll(
+    from old: some Sequence<Element>, _ gone: (ID) -> Void, _ begun: (Element) -> Void
+  ) {
     var first: [ID: Value] = [:]
     var begins: [Element] = []
     for element in last where first[element.id] == nil {
       first[element.id] = element.value
       if current[element.id] != element.value { begins.append(element) }
     }
-    for id in current.keys where first[id] == nil { gone(id) }
+    for element in old where first[element.id] == nil && current.removeValue(forKey: element.id) != nil {
+      gone(element.id)
+    }
     current = first
     for element in begins { begun(element) }
   }
@@ -79,8 +83,9 @@
     if let known, known.count == 1, let key = known.first {
       return update(key, in: collection, gone, begun)
     }
-    // All keys, if the writes are unknown.
-    let written = known.map { Array($0) } ?? current.keys + collection.keys
+    // In the order of the writes, or, if that is not known, all keys, the removed ones first.
+    let written =
+      known.map { Array($0) } ?? current.keys.filter { !collection.has($0) }.inOrder { $0 } + collection.keys
     for key in written where !collection.has(key) { update(key, in: collection, gone, begun) }
     for key in collection.inOrder(Set(written)) { update(key, in: collection, gone, begun) }
   }

@@ -12,15 +12,18 @@ final class IdentifiedEffect: Revocation, ScheduledWork, @unchecked Sendable {
   private let life: LockedValue<Life>
   var place = 0
 
+  /// In commit order; zero for timers and effects of the state.
+  let number: Int
   let owners: [EffectOwner]
   weak let slot: EffectSlots.Slot?
   let node: (any AnyStoreNode)?
   let part: AwaitedWork.Part?
 
   init(
-    owners: [EffectOwner] = [], in slot: EffectSlots.Slot? = nil, of node: (any AnyStoreNode)? = nil,
+    number: Int = 0, owners: [EffectOwner] = [], in slot: EffectSlots.Slot? = nil, of node: (any AnyStoreNode)? = nil,
     part: AwaitedWork.Part? = nil, _ work: @escaping Work
   ) {
+    self.number = number
     self.owners = owners
     self.slot = slot
     self.node = node

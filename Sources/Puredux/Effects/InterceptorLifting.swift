@@ -60,8 +60,8 @@ extension Interceptor {
     into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction
   ) -> Interceptor<Whole, WholeAction> {
     lifted(
-      element: { elements($0)[$1] }, all: { elements($0).lazy.map { ($0.key, $0.value) } }, action: toElement,
-      into: toWholeAction
+      element: { elements($0)[$1] }, all: { elements($0).lazy.map { ($0.key, $0.value) } }, isOrdered: false,
+      action: toElement, into: toWholeAction
     ) { whole, parts in
       let elements = elements(whole)
       for (id, part) in parts.all {
@@ -104,7 +104,7 @@ extension Interceptor {
 
   private func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable, All: Sequence>(
     element: @escaping @Sendable (Whole, ID) -> State?, all: @escaping @Sendable (Whole) -> All,
-    action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
+    isOrdered: Bool = true, action toElement: @escaping @Sendable (WholeAction) -> (id: ID, action: Action)?,
     into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction,
     findAll: @escaping @Sendable (Whole, LiftedParts<ID>) -> Void
   ) -> Interceptor<Whole, WholeAction> where All: SendableMetatype, All.Element == (ID, State) {
@@ -117,7 +117,7 @@ extension Interceptor {
       }
     }
     return Interceptor<Whole, WholeAction>(
-      asked: lifted, stateEffects: stateEffects.map { $0.lifted(all: all, into: toWholeAction) })
+      asked: lifted, stateEffects: stateEffects.map { $0.lifted(all: all, isOrdered: isOrdered, into: toWholeAction) })
   }
 }
 
@@ -261,28 +261,36 @@ extension StateEffect {
 
 extension StateEffect {
   fileprivate func lifted<Whole: Sendable, WholeAction: Sendable, ID: Hashable & Sendable, All: Sequence>(
-    all: @escaping @Sendable (Whole) -> All, into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction
+    all: @escaping @Sendable (Whole) -> All, isOrdered: Bool,
+    into toWholeAction: @escaping @Sendable (ID, Action) -> WholeAction
   ) -> StateEffect<Whole, WholeAction> where All: SendableMetatype, All.Element == (ID, State) {
     let lifted = StateEffect<Whole, WholeAction> { [makeFollowing] sink in
       let current = Box<[ID: StateFollowing<State>]>()
+      // The steps of one commit, for elements in no order.
+      let steps = Box<[(id: ID, carryOut: () -> Void)]>()
       return StateFollowing { whole in
         let last = current.value.take() ?? [:]
         var new: [ID: StateFollowing<State>] = [:]
+        if !isOrdered { steps.value = [] }
         for (id, state) in all(whole) where new[id] == nil {
-          let following = last[id] ?? makeFollowing(sink.map(of: id) { toWholeAction(id, $0) })
+          let following =
+            last[id]
+            ?? makeFollowing(
+              (isOrdered ? sink : sink.collecting(in: steps, of: id)).map(of: id) { toWholeAction(id, $0) })
           new[id] = following
           following.tell(state)
         }
-        for (id, following) in last where new[id] == nil { following.vanish() }
+        for step in (steps.value.take() ?? []).inOrder(of: \.id) { step.carryOut() }
+        for (_, following) in last.filter({ new[$0.key] == nil }).inOrder(of: \.key) { following.vanish() }
         current.value = new
       } vanish: {
-        for following in (current.value.take() ?? [:]).values { following.vanish() }
+        for (_, following) in (current.value.take() ?? [:]).inOrder(of: \.key) { following.vanish() }
       }
     }
     guard let atEnd else { return lifted }
     return lifted.atEnd { whole in
       var ended: Set<ID> = []
-      return all(whole).flatMap { id, state in
+      return (isOrdered ? Array(all(whole)) : all(whole).inOrder(of: \.0)).flatMap { id, state in
         ended.insert(id).inserted ? atEnd(state).map { toWholeAction(id, $0) } : []
       }
     }

@@ -79,14 +79,13 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// For each element of a dictionary, by its key.
+  /// For each element of a dictionary, by its key. Elements of one commit are begun and cancelled in the order of their
+  /// keys, if these are `Comparable`, and otherwise in that of the keys' descriptions.
   @inlinable public static func forEach<Key: Hashable & Sendable, Value: Equatable & Sendable>(
     _ elements: @escaping @Sendable (State) -> [Key: Value],
     _ effect: @escaping @Sendable (Key, Value) -> Effect<Action>?
   ) -> StateEffect {
-    .forEach {
-      elements($0).lazy.map { (id: $0.key, value: $0.value) }
-    } effect: {
+    .forEach({ elements($0).lazy.map { (id: $0.key, value: $0.value) } }, isOrdered: false) {
       effect($0, $1)
     }
   }
@@ -117,18 +116,24 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
   }
 
   @inlinable static func forEach<ID: Hashable & Sendable, Value: Equatable & Sendable, Elements: Sequence>(
-    _ elements: @escaping @Sendable (State) -> Elements, effect: @escaping @Sendable (ID, Value) -> Effect<Action>?
+    _ elements: @escaping @Sendable (State) -> Elements, isOrdered: Bool = true,
+    effect: @escaping @Sendable (ID, Value) -> Effect<Action>?
   ) -> StateEffect where Elements.Element == (id: ID, value: Value) {
     StateEffect { sink in
       let changes = Box<ElementChanges<ID, Value>>()
       func update(with elements: some Sequence<(id: ID, value: Value)>) {
         var current = changes.value.take() ?? ElementChanges()
+        var gone: [ID] = []
+        var begun: [(id: ID, value: Value)] = []
         current.update(with: elements) {
-          sink.end(EffectID($0))
+          gone.append($0)
         } begun: {
-          sink.begin(effect($0.id, $0.value), for: EffectID($0.id))
+          begun.append($0)
         }
         changes.value = current
+        if !isOrdered { (gone, begun) = (gone.inOrder { $0 }, begun.inOrder { $0.id }) }
+        for id in gone { sink.end(EffectID(id)) }
+        for (id, value) in begun { sink.begin(effect(id, value), for: EffectID(id)) }
       }
       return StateFollowing {
         update(with: elements($0))

@@ -13,7 +13,7 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
     }
 
     mutating func changeAll(_ change: (inout Scheduler) -> [Scheduler.Step]) -> [Scheduler.Step] {
-      schedulers.keys.flatMap { self.change($0, change) }
+      schedulers.keys.sorted().flatMap { self.change($0, change) }
     }
   }
 
@@ -188,6 +188,18 @@ extension StateEffectRunner {
   @usableFromInline func begin(_ effect: Effect<Action>?, for id: EffectID) { beginWork(effect, id) }
 
   @usableFromInline func end(_ id: EffectID) { endWork(id) }
+
+  /// Adds the steps for an element to a list, while there is one, to be carried out later.
+  func collecting<ID>(in steps: Box<[(id: ID, carryOut: () -> Void)]>, of id: ID) -> StateEffectSink {
+    func add(_ step: @escaping () -> Void) {
+      if steps.value == nil { step() } else { steps.value?.append((id, step)) }
+    }
+    return StateEffectSink { [beginWork] effect, effectID in
+      add { beginWork(effect, effectID) }
+    } end: { [endWork] effectID in
+      add { endWork(effectID) }
+    }
+  }
 
   func map<Part: Sendable>(_ toAction: @escaping @Sendable (Part) -> Action) -> StateEffectSink<Part> {
     StateEffectSink<Part>(begin: { [beginWork] in beginWork($0?.map(toAction), $1) }, end: endWork)

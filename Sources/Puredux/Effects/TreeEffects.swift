@@ -1,14 +1,14 @@
 /// The tasks of a tree's stores: a runner for each store that has any.
 ///
-/// SAFETY: the lock protects all variables but the owed effects. These are used only on the tree's executor, where the
-/// reentrancy guard admits one caller at a time (`Tree.enter`). The compiler does not check subclasses of
-/// `TaskRegistry`.
+/// SAFETY: the lock protects all variables but the owed effects and the last number. These are used only on the tree's
+/// executor, where the reentrancy guard admits one caller at a time (`Tree.enter`). The compiler does not check
+/// subclasses of `TaskRegistry`.
 @usableFromInline final class TreeEffects: TaskRegistry, @unchecked Sendable {
   private struct Table {
     var entries = Entries()
     var endingCount = 0
-    /// Nil while no effects are held.
-    var holding: [ObjectIdentifier: EffectRunner]?
+    /// In the order of their first effects. Nil while no effects are held.
+    var holding: Keyed<ObjectIdentifier, EffectRunner>?
   }
 
   let settings: Settings
@@ -18,6 +18,7 @@
   private let table = LockedValue(Table())
   /// Started at the end of the commit, because a later interceptor may cancel these effects (G8).
   private var owed: ContiguousArray<(node: any AnyStoreNode, make: (EffectRunner) -> RunningEffect)> = []
+  private var lastNumber = 0
 
   init(priority: TaskPriority? = nil, trunk: EffectRunner? = nil, settings: Settings = Settings()) {
     self.settings = settings
@@ -55,6 +56,12 @@
   func startLater(of node: any AnyStoreNode, making make: @escaping (EffectRunner) -> RunningEffect) {
     guard node.owesStarts() else { return _ = start(of: node, making: make) }
     owed.append((node, make))
+  }
+
+  /// A number for an effect, in commit order. Only on the tree's executor.
+  func nextNumber() -> Int {
+    lastNumber += 1
+    return lastNumber
   }
 
   @usableFromInline override func startOwed() {
@@ -331,15 +338,19 @@ extension TreeEffects {
     struct Entry {
       /// Held, because its address identifies the entry.
       let place: Place
+      /// In the order in which entries are made.
+      fileprivate let number: Int
       var runner: EffectRunner?
       var slots: EffectSlots?
       var endings: [Int: @Sendable () -> Void] = [:]
       private var end: End?
       fileprivate var above: ObjectIdentifier?
-      fileprivate var below: Set<ObjectIdentifier> = []
+      /// By number.
+      fileprivate var below: [Int: ObjectIdentifier] = [:]
 
-      fileprivate init(place: Place) {
+      fileprivate init(place: Place, number: Int) {
         self.place = place
+        self.number = number
       }
 
       fileprivate var isOver: Bool { runner == nil && slots == nil && endings.isEmpty && below.isEmpty }
@@ -355,6 +366,7 @@ extension TreeEffects {
     private enum End { case finishing, cancelling }
 
     private var entries: [ObjectIdentifier: Entry] = [:]
+    private var lastNumber = 0
 
     var isEmpty: Bool { entries.isEmpty }
     var runners: [EffectRunner] { entries.values.compactMap(\.runner) }
@@ -369,13 +381,16 @@ extension TreeEffects {
       for place in path {
         let id = ObjectIdentifier(place)
         let isNew = entries[id] == nil
+        let number = lastNumber + 1
         if let below {
           entries[below]?.above = id
-          entries[id, default: Entry(place: place)].below.insert(below)
+          // The entry below was just made, so it has the last number.
+          entries[id, default: Entry(place: place, number: number)].below[lastNumber] = below
         } else {
-          change(&entries[id, default: Entry(place: place)])
+          change(&entries[id, default: Entry(place: place, number: number)])
         }
         guard isNew else { return }
+        lastNumber = number
         below = id
       }
     }
@@ -388,15 +403,16 @@ extension TreeEffects {
       }
     }
 
-    /// Visits a store and, if the closure returns true, the stores below it. Returns the dropped entries, like
-    /// `change`.
+    /// Visits a store and, if the closure returns true, the stores below it, in the order of their numbers. Returns the
+    /// dropped entries, like `change`.
     mutating func visit(_ id: ObjectIdentifier, _ body: (inout Entry) -> Bool) -> [Entry] {
       var waiting = [id]
       var visited: [ObjectIdentifier] = []
       while let id = waiting.popLast() {
         guard let index = entries.index(forKey: id) else { continue }
         visited.append(id)
-        if body(&entries.values[index]) { waiting.append(contentsOf: entries.values[index].below) }
+        guard body(&entries.values[index]) else { continue }
+        waiting += entries.values[index].below.sorted { $0.key > $1.key }.map(\.value)
       }
       var dropped: [Entry] = []
       for id in visited { drop(id, into: &dropped) }
@@ -409,7 +425,7 @@ extension TreeEffects {
         entries[id] = nil
         dropped.append(entry)
         next = entry.above
-        if let next { entries[next]?.below.remove(id) }
+        if let next { entries[next]?.below[entry.number] = nil }
       }
     }
   }

@@ -3,7 +3,14 @@
 @usableFromInline final class KeyedSource<Key: Hashable & Sendable, Value: Sendable>: Source<Keyed<Key, Value>> {
   @usableFromInline typealias Collection = Keyed<Key, Value>
 
-  @usableFromInline var followers: [Key: ContiguousArray<Edge<Collection>.Attachment>] = [:]
+  @usableFromInline struct Followers {
+    /// In the order in which keys got their followers.
+    @usableFromInline let number: Int
+    @usableFromInline var attachments: ContiguousArray<Edge<Collection>.Attachment>
+  }
+
+  @usableFromInline var followers: [Key: Followers] = [:]
+  @usableFromInline var lastNumber = 0
   /// The writes passed on so far; nil without a collection.
   @usableFromInline var passed: KeyedWrites<Key>.Mark?
   /// Keys with a follower that was shown a later value than the one passed on, because a commit was left out above. The
@@ -29,7 +36,7 @@
     passed = mark
     guard let written else {
       // The written keys are unknown.
-      for attachments in followers.values { Self.pass(collection, to: attachments) }
+      for followers in followersInOrder { Self.pass(collection, to: followers.attachments) }
       return
     }
     if written.count == 1, let key = written.first { return pass(key, of: collection) }
@@ -41,7 +48,10 @@
     let keys = due
     due = []
     guard let passed, let written = collection.writes.keys(since: passed) else { return }
-    for key in keys where !written.contains(key) { pass(key, of: collection) }
+    let numbered = keys.compactMap { key in followers[key].map { (key: key, number: $0.number) } }
+    for (key, _) in numbered.sorted(by: { $0.number < $1.number }) where !written.contains(key) {
+      pass(key, of: collection)
+    }
   }
 
   func willShow(_ key: Key) {
@@ -55,20 +65,23 @@
   }
 
   @inlinable func pass(_ key: Key, of collection: Collection) {
-    if let attachments = followers[key] { Self.pass(collection, to: attachments) }
+    if let followers = followers[key] { Self.pass(collection, to: followers.attachments) }
   }
+
+  @inlinable var followersInOrder: [Followers] { followers.values.sorted { $0.number < $1.number } }
 
   // MARK: Following
 
   func changeAttachments(at key: Key, _ change: (inout ContiguousArray<Edge<Collection>.Attachment>) -> Void) {
-    var attachments = followers.removeValue(forKey: key) ?? []
-    change(&attachments)
-    if !attachments.isEmpty { followers[key] = attachments }
+    if followers[key] == nil { lastNumber += 1 }
+    var changed = followers.removeValue(forKey: key) ?? Followers(number: lastNumber, attachments: [])
+    change(&changed.attachments)
+    if !changed.attachments.isEmpty { followers[key] = changed }
   }
 
   private func appendFollowers(to below: inout ContiguousArray<AnySource>) {
-    for attachments in followers.values {
-      for attachment in attachments { below.append(attachment.follower) }
+    for followers in followersInOrder {
+      for attachment in followers.attachments { below.append(attachment.follower) }
     }
   }
 

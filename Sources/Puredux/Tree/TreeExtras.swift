@@ -9,7 +9,7 @@ extension Tree {
     /// value is held beyond the access, so that nothing of the user's is released, and so run, within one.
     @usableFromInline final class OnExecutor {
       @exclusivity(unchecked) fileprivate var awaitedWork: AwaitedWork?
-      private(set) var watches: [ObjectIdentifier: ActionWatch<Action>] = [:]
+      private(set) var watches: Keyed<ObjectIdentifier, ActionWatch<Action>> = [:]
       private var works: [ObjectIdentifier: TreeWork] = [:]
       private var waitingWatches: [ObjectIdentifier: UInt64] = [:]
       typealias Farewell = @Sendable (isolated any TreeIsolation) -> Void

@@ -574,7 +574,11 @@ private struct WeakTable<Object: AnyObject & Sendable>: Sendable {
   private var entries: [String: Entry] = [:]
   private var sweepCount = 64
 
-  var objects: [Object] { entries.values.compactMap(\.object) }
+  /// In the order of their keys.
+  var objects: [Object] {
+    let found = entries.compactMap { key, entry in entry.object.map { (key: key, object: $0) } }
+    return found.sorted { $0.key < $1.key }.map(\.object)
+  }
 
   mutating func value(of key: String, unless isOver: (Object) -> Bool, orMake make: () -> Object) -> Object {
     if let object = entries[key]?.object, !isOver(object) { return object }

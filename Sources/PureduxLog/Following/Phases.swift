@@ -147,7 +147,7 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
     let now = replica.clock.now
     guard let observers = replica.standing.withLock({ $0.life.enter(phase, at: now) }) else { return }
     // On the tree's executor, phases change one after the other.
-    for observer in observers.values { observer.yield(phase) }
+    for (_, observer) in observers.sorted(by: { $0.key < $1.key }) { observer.yield(phase) }
     tell(phase)
   }
 
@@ -235,7 +235,7 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
       return (tasks + [standing.writing.watcher.take()], observers)
     }
     let summaryWriter = summaries.end()
-    for observer in observers.values {
+    for (_, observer) in observers.sorted(by: { $0.key < $1.key }) {
       observer.yield(.ended)
       observer.finish()
     }

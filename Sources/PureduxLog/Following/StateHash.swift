@@ -343,10 +343,20 @@ extension Optional: StablyHashed where Wrapped: Encodable {
   }
 }
 
+/// Of the failures in a collection without an order, the one with the first description is reported.
+private func reported(_ failure: (any Error)?, _ other: any Error) -> any Error {
+  guard let failure, "\(failure)" <= "\(other)" else { return other }
+  return failure
+}
+
 extension Set: StablyHashed where Element: Encodable {
   fileprivate func hash(in encoder: HashingEncoder) throws -> StateHash.Part {
     var sum: UInt64 = 0
-    for element in self { sum &+= StateHash.mix(10, try encoder.hash(of: element).value) }
+    var failure: (any Error)?
+    for element in self {
+      do { sum &+= StateHash.mix(10, try encoder.hash(of: element).value) } catch { failure = reported(failure, error) }
+    }
+    if let failure { throw failure }
     return StateHash.Part(value: StateHash.mix(sum, UInt64(count)), isNothing: isEmpty)
   }
 }
@@ -354,9 +364,15 @@ extension Set: StablyHashed where Element: Encodable {
 extension Dictionary: StablyHashed where Key: Encodable, Value: Encodable {
   fileprivate func hash(in encoder: HashingEncoder) throws -> StateHash.Part {
     var sum: UInt64 = 0
+    var failure: (any Error)?
     for (key, value) in self {
-      sum &+= StateHash.mix(try encoder.hash(of: key).value, try encoder.hash(of: value).value)
+      do {
+        sum &+= StateHash.mix(try encoder.hash(of: key).value, try encoder.hash(of: value).value)
+      } catch {
+        failure = reported(failure, error)
+      }
     }
+    if let failure { throw failure }
     return StateHash.Part(value: StateHash.mix(StateHash.mix(11, sum), UInt64(count)), isNothing: isEmpty)
   }
 }

@@ -20,7 +20,7 @@ package final class Arrivals: Sendable {
       defer { waiting.continuations = [:] }
       return waiting.continuations
     }
-    for continuation in continuations.values { continuation.resume() }
+    for (_, continuation) in continuations.sorted(by: { $0.key < $1.key }) { continuation.resume() }
   }
 
   /// Returns when the count has changed, or the task is cancelled.

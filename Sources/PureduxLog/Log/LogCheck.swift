@@ -164,7 +164,7 @@ extension OrderedLog {
       default: false
       }
     }
-    for (entry, decision) in skipped where decision > kept?.position ?? 0 {
+    for (entry, decision) in skipped.sorted(by: { $0.key < $1.key }) where decision > kept?.position ?? 0 {
       let isCovered = kept?.has(entry) == true
       if !isCovered {
         if kept?.decided.contains(entry) == true { continue }

@@ -118,8 +118,13 @@ private struct Difference {
 
   private mutating func compareDictionaries(_ expected: Mirror, _ actual: Mirror, at path: String, _ level: Int) {
     let (left, right) = (entries(of: expected), entries(of: actual))
+    func values(at key: AnyHashable) -> [String] { [left[key], right[key]].map { $0.map(show) ?? "" } }
     let keys = Set(left.keys).union(right.keys).map { (text: show($0.base), key: $0) }
-    for (text, key) in keys.sorted(by: { $0.text < $1.text }) {
+    let inOrder = keys.sorted { one, other in
+      one.text == other.text
+        ? values(at: one.key).lexicographicallyPrecedes(values(at: other.key)) : one.text < other.text
+    }
+    for (text, key) in inOrder {
       let place = "\(path)[\(text)]"
       switch (left[key], right[key]) {
       case (let expected?, let actual?): compare(expected, actual, at: place, depth: level)
@@ -257,6 +262,8 @@ func show(_ value: Any) -> String {
 private struct PrintedValue {
   private(set) var text = ""
   private static let greatestDepth = 6
+  /// Of larger sets and dictionaries, only the count is printed: finding the first texts would take long.
+  private static let greatestCount = 10_000
 
   var isLong: Bool { text.utf8.count > printedLength }
 
@@ -298,9 +305,10 @@ private struct PrintedValue {
 
   private mutating func addElements(_ mirror: Mirror, _ start: String, _ end: String, isSorted: Bool, _ depth: Int) {
     text += start
-    if isSorted {
-      // As many as fit, whichever these are.
-      let elements = mirror.children.prefix(printedLength).map { child in
+    if isSorted, mirror.children.count > Self.greatestCount {
+      text += "\(mirror.children.count) elements"
+    } else if isSorted {
+      let elements = mirror.children.map { child in
         var printed = PrintedValue()
         printed.addElement(child.value, depth: depth + 1)
         return printed.text

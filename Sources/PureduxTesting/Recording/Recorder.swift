@@ -64,7 +64,7 @@ public final class Recorder<State: Sendable>: Sendable {
     func change(_ change: (inout Log) -> Void) {
       let listeners = log.withLock { log in
         change(&log)
-        return log.listeners.isEmpty ? [] : Array(log.listeners.values)
+        return log.listeners.isEmpty ? [] : log.listeners.sorted { $0.key < $1.key }.map(\.value)
       }
       for listener in listeners { listener.yield(.change) }
     }
