@@ -24,10 +24,12 @@ let package = Package(
     .library(name: "PureduxLogTesting", targets: ["PureduxLogTesting"]),
     .library(name: "PureduxNATS", targets: ["PureduxNATS"]),
     .library(name: "PureduxPostgreSQL", targets: ["PureduxPostgreSQL"]),
+    .library(name: "PureduxSimulation", targets: ["PureduxSimulation"]),
   ],
   traits: [
     .trait(name: "NATS", description: "PureduxNATS, which needs libnats on the system."),
     .trait(name: "PostgreSQL", description: "PureduxPostgreSQL, which needs libpq on the system."),
+    .trait(name: "Simulation", description: "PureduxSimulation, which needs Swift 6.3 and Linux."),
   ],
   targets: [
     .target(name: "Puredux", swiftSettings: [.strictMemorySafety()]),
@@ -48,6 +50,15 @@ let package = Package(
     .target(
       name: "PureduxPostgreSQL",
       dependencies: ["PureduxLog", .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"]))],
+      swiftSettings: [.strictMemorySafety()]),
+    // Replaces clocks and random numbers of the executable that it is linked into.
+    .target(name: "CSimulation"),
+    .target(
+      name: "PureduxSimulation",
+      dependencies: [
+        "Puredux", "PureduxLog", "PureduxLogTesting",
+        .target(name: "CSimulation", condition: .when(traits: ["Simulation"])),
+      ],
       swiftSettings: [.strictMemorySafety()]),
     // What tests of several modules use.
     .target(

@@ -5,9 +5,17 @@ let package = Package(
   name: "Jobs",
   platforms: [.macOS(.v15)],
   products: [.executable(name: "jobs", targets: ["jobs"])],
-  traits: [.trait(name: "NATS", description: "A queue on a cluster of NATS servers: `--log nats://…`. Needs libnats.")],
+  traits: [
+    .trait(name: "NATS", description: "A queue on a cluster of NATS servers: `--log nats://…`. Needs libnats."),
+    .trait(name: "Simulation", description: "A simulation of two workers among the tests. Needs Swift 6.3 and Linux."),
+  ],
   dependencies: [
-    .package(name: "Puredux", path: "../../..", traits: [.trait(name: "NATS", condition: .when(traits: ["NATS"]))]),
+    .package(
+      name: "Puredux", path: "../../..",
+      traits: [
+        .trait(name: "NATS", condition: .when(traits: ["NATS"])),
+        .trait(name: "Simulation", condition: .when(traits: ["Simulation"])),
+      ]),
     .package(name: "Integrations", path: "../../Integrations"),
     .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
     .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
@@ -34,6 +42,7 @@ let package = Package(
         "JobQueue", .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "PureduxLogTesting", package: "Puredux"),
         .product(name: "PureduxTesting", package: "Puredux"),
+        .product(name: "PureduxSimulation", package: "Puredux", condition: .when(traits: ["Simulation"])),
       ]),
   ],
   swiftLanguageModes: [.v6]

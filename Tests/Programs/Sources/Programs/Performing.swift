@@ -378,14 +378,14 @@ extension Run {
       }
     }
     for store in program.stores.indices.reversed() { release(store) }
-    for task in readers.withLock({ $0.values.flatMap { reader in reader.isStalled ? [] : reader.tasks } }) {
+    for task in readers.withLock({ $0.sorted { $0.key < $1.key }.flatMap { $1.isStalled ? [] : $1.tasks } }) {
       await task.value
     }
     // Nobody else holds a store now.
     _ = await holders.until { $0 == 0 }
     if weakStores.all.contains(where: { $0.store != nil }) { violate("G7 a store is alive that nobody holds") }
     ended.open()
-    for task in readers.withLock({ $0.values.flatMap(\.tasks) }) { await task.value }
+    for task in readers.withLock({ $0.sorted { $0.key < $1.key }.flatMap(\.value.tasks) }) { await task.value }
     for store in program.stores.indices { readHistory(store) }
     if !readers.withLock({ $0.values.contains { $0.isUnread && $0.held != nil } }), features.contains(.heldMemory) {
       // Proxies and observers are still held.

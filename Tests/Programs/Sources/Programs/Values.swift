@@ -1,4 +1,3 @@
-import Dispatch
 import Puredux
 
 /// Counts live objects, or tasks that hold something.
@@ -29,7 +28,7 @@ public final class LiveCount: Sendable {
   /// Returns true when the condition holds, which is checked at each change; false after half of the watchdog's usual
   /// limit.
   func until(_ isSo: (Int) -> Bool) async -> Bool {
-    let deadline = DispatchTime.now() + .seconds(Int(Watchdog.usualLimit.components.seconds) / 2)
+    let deadline = ContinuousClock.now + Watchdog.usualLimit / 2
     while true {
       let changed = Gate()
       let value = contents.withLock { contents in
@@ -37,9 +36,11 @@ public final class LiveCount: Sendable {
         return contents.value
       }
       if isSo(value) { return true }
-      if DispatchTime.now() >= deadline { return false }
-      let alarm = DispatchWorkItem { changed.open() }
-      DispatchQueue.global().asyncAfter(deadline: deadline, execute: alarm)
+      if ContinuousClock.now >= deadline { return false }
+      let alarm = Task {
+        try? await Task.sleep(until: deadline)
+        changed.open()
+      }
       await changed.wait()
       alarm.cancel()
     }

@@ -64,11 +64,11 @@ final class DirectoryRun: Sendable {
   }
 
   private func letGo() {
-    let handles = handles.withLock { handles in
+    let released = handles.withLock { handles in
       defer { handles = [:] }
-      return handles
+      return handles.sorted { $0.key < $1.key }.map(\.value.handle)
     }
-    withExtendedLifetime((handles, directory.withLock { $0.take() })) {}
+    withExtendedLifetime((released, directory.withLock { $0.take() })) {}
   }
 
   private var sends: Int {

@@ -54,7 +54,7 @@ final class HandClock: Clock, Sendable {
       sleepers.now = max(sleepers.now, Instant(time: time))
       let awake = sleepers.asleep.filter { $0.value.until <= sleepers.now }
       for number in awake.keys { sleepers.asleep[number] = nil }
-      return awake.sorted { $0.value.until < $1.value.until }.map(\.value.continuation)
+      return awake.sorted { ($0.value.until, $0.key) < ($1.value.until, $1.key) }.map(\.value.continuation)
     }
     for continuation in awake { continuation.resume() }
   }

@@ -1,0 +1,19 @@
+#ifndef PUREDUX_SIMULATION_H
+#define PUREDUX_SIMULATION_H
+
+#include <stdint.h>
+
+/// Sets the time, in nanoseconds, that the clocks of this process show from now on. The wall clock is ahead by `wall`.
+void simulation_set_time(int64_t time, int64_t wall);
+
+/// Seeds the system's random numbers, which are reproducible from now on.
+void simulation_set_seed(uint64_t seed);
+
+/// Determines the next random numbers.
+uint64_t simulation_random_state(void);
+
+/// Like `fork`, which Swift cannot call. The copy is killed when the calling thread ends. Only the calling thread
+/// exists in it.
+int simulation_fork(void);
+
+#endif

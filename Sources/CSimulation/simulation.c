@@ -1,0 +1,118 @@
+// Time and random numbers of a simulated process. The functions of the C library and of Foundation that are defined
+// here take precedence over the originals, because the executable's symbols do. Until a simulation begins, they ask the
+// kernel.
+
+#define _GNU_SOURCE
+
+#include "CSimulation.h"
+
+#if defined(__linux__)
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef long system_call(long, long, long, long, long, long, long);
+
+static const int64_t second = 1000000000;
+// The wall clock of a simulation begins on 2025-01-01.
+static const int64_t start = 1735689600;
+
+static atomic_bool has_time = 0;
+static _Atomic int64_t time_now = 0;
+static _Atomic int64_t wall_ahead = 0;
+static atomic_bool has_seed = 0;
+static _Atomic uint64_t state = 0;
+
+void simulation_set_time(int64_t time, int64_t wall) {
+  time_now = time;
+  wall_ahead = wall;
+  has_time = 1;
+}
+
+void simulation_set_seed(uint64_t seed) {
+  state = seed;
+  has_seed = 1;
+}
+
+uint64_t simulation_random_state(void) { return state; }
+
+int simulation_fork(void) {
+  int child = (int)fork();
+  if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return child;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+  if (!has_time) return (int)syscall(SYS_clock_gettime, clock, time);
+  int64_t now = time_now;
+  if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) now += start * second + wall_ahead;
+  time->tv_sec = now / second;
+  time->tv_nsec = now % second;
+  return 0;
+}
+
+int gettimeofday(struct timeval *restrict time, void *restrict zone) {
+  (void)zone;
+  struct timespec now;
+  if (clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;
+  time->tv_sec = now.tv_sec;
+  time->tv_usec = now.tv_nsec / 1000;
+  return 0;
+}
+
+// SplitMix64.
+static uint64_t next(void) {
+  uint64_t mixed = state += 0x9E3779B97F4A7C15;
+  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB;
+  return mixed ^ (mixed >> 31);
+}
+
+// The Swift runtime asks for random numbers by it.
+long syscall(long number, ...) {
+  static _Atomic(system_call *) original = NULL;
+  if (!original) original = (system_call *)dlsym(RTLD_NEXT, "syscall");
+  va_list list;
+  va_start(list, number);
+  long a[6];
+  for (int index = 0; index < 6; index++) a[index] = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_getrandom && has_seed) {
+    for (long index = 0; index < a[1]; index++) ((unsigned char *)a[0])[index] = (unsigned char)next();
+    return a[1];
+  }
+  return original(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+ssize_t getrandom(void *buffer, size_t size, unsigned int flags) {
+  return syscall(SYS_getrandom, buffer, size, flags);
+}
+
+int getentropy(void *buffer, size_t size) {
+  return getrandom(buffer, size, 0) == (ssize_t)size ? 0 : -1;
+}
+
+// Of Foundation, for UUID(), version 4.
+void _foundation_uuid_generate_random(unsigned char *uuid) {
+  getrandom(uuid, 16, 0);
+  uuid[6] = (uuid[6] & 0x0F) | 0x40;
+  uuid[8] = (uuid[8] & 0x3F) | 0x80;
+}
+
+#else
+
+void simulation_set_time(int64_t time, int64_t wall) { (void)time, (void)wall; }
+void simulation_set_seed(uint64_t seed) { (void)seed; }
+uint64_t simulation_random_state(void) { return 0; }
+int simulation_fork(void) { return -1; }
+
+#endif

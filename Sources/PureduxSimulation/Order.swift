@@ -1,0 +1,72 @@
+#if Simulation && compiler(>=6.3) && os(Linux)
+  import Foundation
+
+  /// What a child process is to run. It gets the order by the environment.
+  struct Order: Codable, Sendable {
+    /// The call of `Simulation.run` that the order is for.
+    var call = ""
+    /// For the answer.
+    var directory = ""
+    var first: UInt64
+    var last: UInt64
+    /// A seed that the child runs by itself before it makes copies: they need not fill the runtime's caches again.
+    var warmUp: UInt64
+    var settings: World.Settings
+    /// The only reason that counts as a failure.
+    var expected: String?
+
+    static let variable = "PUREDUX_SIMULATION"
+    static let ofThisProcess: Order? = ProcessInfo.processInfo.environment[variable].flatMap {
+      try? JSONDecoder().decode(Order.self, from: Data($0.utf8))
+    }
+  }
+
+  /// The result of one world.
+  struct WorldResult: Codable, Sendable {
+    struct Failure: Codable, Sendable {
+      /// The kind of failure.
+      var reason: String
+      var details = ""
+    }
+
+    var seed: UInt64
+    var failure: Failure?
+    var steps = 0
+    var time: Int64 = 0
+    /// Of all decisions of the schedule.
+    var hash: UInt64 = 0
+    var reached: [String: Bool] = [:]
+    var clientCount = 0
+    var faultCount = 0
+    var trace: [String] = []
+
+    init(seed: UInt64, _ failure: Failure? = nil) {
+      self.seed = seed
+      self.failure = failure
+    }
+
+    init(of world: World, _ schedule: Schedule<some Any>) {
+      seed = world.seed
+      if case .failed(let reason, let details) = world.outcome { failure = Failure(reason: reason, details: details) }
+      (steps, time, hash) = (schedule.stepCount, schedule.now, schedule.hash)
+      reached = world.reached
+      (clientCount, faultCount) = (world.clientCount, world.faultCount)
+      trace = world.trace
+    }
+
+    /// Of a failed world.
+    var summary: String {
+      guard let failure else { return "passes" }
+      let when = steps == 0 ? "" : " after \(steps) steps at \(Self.text(of: .nanoseconds(time)))"
+      return "fails\(when): \(failure.reason)" + (failure.details.isEmpty ? "" : ". \(failure.details)")
+    }
+
+    private static func text(of time: Duration) -> String {
+      let (hours, rest) = time.components.seconds.quotientAndRemainder(dividingBy: 3_600)
+      let parts = [hours > 0 ? "\(hours) h" : nil, rest >= 60 ? "\(rest / 60) min" : nil].compactMap(\.self)
+      let milliseconds = time.components.attoseconds / 1_000_000_000_000_000
+      let last = parts.isEmpty && rest == 0 ? "\(milliseconds) ms" : "\(rest % 60) s"
+      return (parts + [last]).joined(separator: " ")
+    }
+  }
+#endif

@@ -1,0 +1,172 @@
+import Foundation
+import Puredux
+import PureduxLog
+import PureduxSimulation
+import Testing
+
+/// Seats that clients book at three servers, which follow one log.
+struct Seats: Codable, Sendable {
+  var sold: [Int: [Int]] = [:]
+}
+
+struct Booking: Codable, Sendable {
+  var seat: Int
+  var client: Int
+}
+
+/// - Parameter isGuarded: Whether the reducer checks that the seat is free. Without this, the check of a server that
+///   does not know the newest commit counts.
+func seats(
+  on log: any OrderedLog, isGuarded: Bool, instrument: (any StoreInstrument)? = nil
+) async throws -> RootStore<Seats, Booking> {
+  try await RootStore(
+    following: log, initialState: Seats(),
+    options: FollowingOptions(store: StoreOptions(instrument: instrument), fingerprint: .encoded)
+  ) { seats, booking in
+    let buyers = seats.sold[booking.seat, default: []]
+    if isGuarded ? buyers.isEmpty : !buyers.contains(booking.client) {
+      seats.sold[booking.seat] = buyers + [booking.client]
+    }
+  }
+}
+
+/// Three servers that crash, stand still and are cut off, and clients that book five seats within two minutes.
+func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) -> Simulation {
+  Simulation(seeds: seeds) { world in
+    let log = world.log(.unreliable)
+    let faults: [SimulatedProcess.Fault] = [
+      .crashing(every: .seconds(60)), .pausing(every: .seconds(30), for: .seconds(2)),
+      .partitioned(every: .seconds(40), for: .seconds(5)),
+    ]
+    let servers = (1...3).map { number in
+      world.process("server \(number)", faults) { process in
+        let store = try await seats(on: log, isGuarded: isGuarded, instrument: world.instrument)
+        process.offer(store)
+        try await Task.sleep(for: .seconds(1_000_000))
+      }
+    }
+    for client in 1...clients {
+      world.client {
+        try await Task.sleep(for: .seconds(Int.random(in: 0..<120)))
+        while true {
+          do {
+            return try await servers.randomElement()!.call { (store: RootStore<Seats, Booking>) in
+              if await store.state.sold[client % 5] == nil {
+                try await store.send(Booking(seat: client % 5, client: client))
+              }
+            }
+          } catch is SimulatedProcess.Crashed {
+            world.sometimes("a server crashes during a request", true)
+          } catch is StoreError {
+            world.sometimes("a request fails", true)
+          }
+          try await Task.sleep(for: .seconds(1))
+        }
+      }
+    }
+    let observed: @Sendable () async throws -> RootStore<Seats, Booking> = {
+      try await seats(on: log.reliable, isGuarded: isGuarded)
+    }
+    world.always("no seat is sold twice", in: observed) { $0.sold.allSatisfy { $0.value.count <= 1 } }
+    world.eventually("every seat is sold", in: observed) { $0.sold.count == 5 }
+    world.sometimes("never", false)
+  }
+}
+
+@Suite(.serialized, .timeLimit(.minutes(15))) struct SeatsTests {
+  @Test func `with a guard, no seat is sold twice, whatever the servers do`() async throws {
+    let report = try await simulate(1...400, isGuarded: true).run()
+    #expect(report.worlds == 400)
+    #expect(report.neverReached == ["never"])
+  }
+
+  @Test func `without a guard, a seat is sold twice, and the failure is explained`() async throws {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await simulate(1...400, isGuarded: false).run()
+    }
+    let text = try #require(failure).description
+    #expect(text.contains("not always: no seat is sold twice"))
+    #expect(text.contains("of 20 clients"))
+    #expect(text.contains("Seats commits Booking(seat: "))
+    #expect(text.contains("PUREDUX_SEED="))
+  }
+
+  @Test func `each seed has one order of steps`() async throws {
+    try await simulate(1...100, isGuarded: true).run(isChecked: true)
+  }
+
+  @Test func `the order of steps does not depend on the order of sets and dictionaries`() async throws {
+    unsafe setenv("SWIFT_DETERMINISTIC_HASHING", "0", 1)
+    defer { unsafe unsetenv("SWIFT_DETERMINISTIC_HASHING") }
+    try await simulate(1...100, isGuarded: true).run(isChecked: true)
+  }
+
+  @Test func `a difference between two runs is detected, and its first step is named`() async throws {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...20) { world in
+        world.client {
+          // An address, which another process places elsewhere.
+          let number = ObjectIdentifier(world).hashValue & 0xFFFF
+          try await Task.sleep(for: .milliseconds(number))
+        }
+      }.run(isChecked: true)
+    }
+    #expect(failure?.description.contains("Two runs of seed 1 differ") == true, "\(failure?.description ?? "")")
+    #expect(failure?.description.contains("in the other run") == true)
+  }
+
+  @Test func `a world that traps is a failure, and the next worlds run`() async throws {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...20) { world in
+        let seed = world.seed
+        world.client {
+          try await Task.sleep(for: .seconds(1))
+          if seed == 7 { fatalError("seven") }
+        }
+      }.run()
+    }
+    let text = failure?.description ?? ""
+    #expect(text.contains("seed 7 fails: the program traps"))
+    #expect(text.contains("Fatal error: seven"), "\(text)")
+  }
+
+  @Test func `time, dates and random numbers come from the world`() async throws {
+    try await Simulation(seeds: 1...20) { world in
+      world.client {
+        let (start, date) = (ContinuousClock.now, Date())
+        try await Task.sleep(for: .seconds(86_400))
+        let passed = start.duration(to: .now)
+        if passed < .seconds(86_400) || passed > .seconds(86_401) { world.fail("the clock shows \(passed)") }
+        let days = Date().timeIntervalSince(date) / 86_400
+        if days < 1 || days > 1.001 { world.fail("the date is \(days) days later") }
+        // Every source of chance decides about the schedule, so a difference between two processes is detected.
+        var generator = SystemRandomNumberGenerator()
+        for number in [UInt64(UUID().uuid.0), UInt64.random(in: 0..<256), generator.next() % 256] {
+          try await Task.sleep(for: .seconds(number))
+        }
+      }
+    }.run(isChecked: true)
+  }
+
+  @Test(arguments: ["server returned", "a client threw an error", "nothing can run any more", "no end in 1000 steps"])
+  func `a world that cannot go on fails`(expected: String) async {
+    let number = ["server returned", "a client threw an error", "nothing can run any more"].firstIndex(of: expected)
+    let seed = UInt64(number ?? 3)
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      // The child process runs the first test case, so only the seed tells which case this is.
+      try await Simulation(seeds: seed...seed, stepLimit: 1_000) { world in
+        let seed = world.seed
+        world.process("server") { _ in
+          if seed != 0 { await withCheckedContinuation { (_: CheckedContinuation<Void, Never>) in } }
+        }
+        world.client {
+          struct Refused: Error {}
+          if seed == 1 { throw Refused() }
+          while seed == 3 { await Task.yield() }
+          await withCheckedContinuation { (_: CheckedContinuation<Void, Never>) in }
+        }
+      }.run()
+    }
+    #expect(failure?.description.contains(expected) == true, "\(failure?.description ?? "no failure")")
+  }
+}
