@@ -6,6 +6,7 @@
   public final class SimulatedLog: OrderedLog {
     /// How often a log fails.
     public enum Reliability: Sendable {
+      /// It never fails.
       case reliable
       /// It loses and repeats appends, loses acknowledgements, and breaks deliveries off (`UnreliableLog`).
       case unreliable
