@@ -28,11 +28,13 @@
       process.standardOutput = FileHandle.nullDevice
       process.standardError = FileHandle.nullDevice
       try process.run()
-      defer { _ = kill(process.processIdentifier, SIGKILL) }
+      var hasEnded = false
+      defer { if !hasEnded { kill(process.processIdentifier, SIGKILL) } }
       // Foundation detects the end by a socket that a process started at the same moment may inherit.
       while process.isRunning, waitpid(process.processIdentifier, nil, WNOHANG) == 0 {
         try await Task.sleep(for: .milliseconds(10))
       }
+      hasEnded = true
       guard let data = try? Data(contentsOf: directory.appendingPathComponent(Copy.answerName)) else {
         throw Simulation.Failure(
           seed: order.first,

@@ -1,5 +1,6 @@
 #if Simulation && compiler(>=6.3) && os(Linux)
   import Foundation
+  import Puredux
 
   /// Runs a service as a simulation: once for each seed, on one thread, in an order of steps that the seed determines,
   /// in virtual time.
@@ -24,8 +25,8 @@
   ///     }
   ///
   /// The worlds run in child processes: this program, started again. A child does everything that the program does
-  /// before `run()`. There it copies itself for each world, and exits. With Swift Testing, a child runs only this test;
-  /// of a parameterized test, it runs the first case.
+  /// before `run()`, where earlier calls of `run()` return an empty report. Then it copies itself for each world, and
+  /// exits. With Swift Testing, a child runs only this test, which must have no parameters.
   public struct Simulation: Sendable {
     private let seeds: ClosedRange<UInt64>
     private let regressions: [UInt64]
@@ -84,8 +85,12 @@
       arguments: [String]? = nil, isChecked: Bool = false, function: String = #function, fileID: String = #fileID,
       line: Int = #line
     ) async throws -> Report {
-      let call = "\(fileID):\(line)"
-      if let order = Order.ofThisProcess { try carryOut(order, as: call) }
+      let call = Self.nextCall(at: "\(fileID):\(line) \(function)")
+      if let order = Order.ofThisProcess {
+        // A child goes on to the call that it was started for.
+        guard order.call == call else { return Report() }
+        carryOut(order)
+      }
       let child = Child(arguments: arguments ?? Self.arguments(toRun: function), call: call)
       let only = ProcessInfo.processInfo.environment["PUREDUX_SEED"].flatMap { UInt64($0) }
       let batches = only.map { [$0...$0] } ?? regressions.map { $0...$0 } + Self.batches(of: seeds)
@@ -110,6 +115,16 @@
       }
       report.neverReached = reached.filter { !$0.value }.keys.sorted()
       return report
+    }
+
+    private static let calls = LockedValue<[String: Int]>([:])
+
+    /// The call's place, and its number there: a loop or a helper may call `run` again.
+    private static func nextCall(at place: String) -> String {
+      calls.withLock { calls in
+        calls[place, default: 0] += 1
+        return "\(place) \(calls[place, default: 0])"
+      }
     }
 
     private func order(of seeds: ClosedRange<UInt64>) -> Order {
@@ -222,11 +237,7 @@
 
     // MARK: In a child
 
-    private func carryOut(_ order: Order, as call: String) throws -> Never {
-      guard order.call == call else {
-        // Started for another call, which it has not reached.
-        throw Failure(seed: order.first, description: "This process runs another simulation.")
-      }
+    private func carryOut(_ order: Order) -> Never {
       Copy(of: order).run { seed in
         let world = World(seed: seed, order.settings)
         world.run(setUp)

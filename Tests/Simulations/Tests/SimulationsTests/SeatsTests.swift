@@ -115,6 +115,15 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     #expect(failure?.description.contains("in the other run") == true)
   }
 
+  @Test func `a test can run several simulations`() async throws {
+    for count in 1...2 as ClosedRange<UInt64> {
+      let failure = await #expect(throws: Simulation.Failure.self) {
+        try await Simulation(seeds: count...count) { world in world.fail("world \(count)") }.run()
+      }
+      #expect(failure?.description.contains("world \(count)") == true)
+    }
+  }
+
   @Test func `a world that traps is a failure, and the next worlds run`() async throws {
     let failure = await #expect(throws: Simulation.Failure.self) {
       try await Simulation(seeds: 1...20) { world in
