@@ -1,6 +1,11 @@
 public import Puredux
 import Synchronization
 
+/// Opening failed only because the log was truncated meanwhile. It can begin again, with a newer snapshot.
+@usableFromInline struct Overtaken: Error {
+  @usableFromInline init() {}
+}
+
 /// The order of a tree that follows a log: writes accepted actions to the log, and commits those that the log delivers.
 /// Stateless. It and the tree retain each other until the root store has ended.
 @usableFromInline final class Following<State: Sendable, Action: Sendable>: Order {
@@ -66,10 +71,11 @@ import Synchronization
 
   @usableFromInline func untilRecovered() async throws { try await phases.untilRecovered() }
 
-  /// Whether opening failed only because the log was truncated meanwhile: it can begin again, with a newer snapshot.
-  @usableFromInline func isOvertaken(_ failure: any Error) async -> Bool {
-    guard case LogError.truncated = failure else { return false }
-    return await replica.isOvertaken()
+  /// Returns when the released store has ended, and has told its last phase.
+  @usableFromInline func untilEnded(_ core: StoreCore<State, Action>) async {
+    await phases.untilApplied(.max)
+    // The end may be in progress.
+    await core.turn { _ in }
   }
 
   @usableFromInline var hasStopped: Bool { replica.stop != nil }

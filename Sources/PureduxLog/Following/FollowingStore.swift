@@ -105,9 +105,12 @@ extension RootStore {
         try await following.untilRecovered()
         try await following.replaceSnapshots()
         return (core, hasStopped: following.hasStopped)
+      } catch is Overtaken {
+        core.release()
+        await following.untilEnded(core)
       } catch {
         core.release()
-        guard await following.isOvertaken(error) else { throw error }
+        throw error
       }
     }
   }

@@ -46,7 +46,7 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
       case .removed:
         replica.report(.stoppedAs(key: name, .removed))
         return await stop(.removed, after: problem, of: core)
-      case .truncated where await isOvertakenAtOpening(): return phases.endRecovery(problem)
+      case .truncated where await isOvertaken(): return phases.endRecovery(Overtaken())
       case .truncated, .damaged, .refused, .inUse:
         let position = replica.reading.withLock { $0.position } &+ 1
         // After a truncation a lagging replica is simply reopened. Any other failure is an operator's concern.
@@ -70,10 +70,12 @@ final class LogReader<State: Sendable, Action: Sendable>: Sendable {
     }
   }
 
-  /// Then opening begins again, with the newer snapshot.
-  private func isOvertakenAtOpening() async -> Bool {
-    guard replica.standing.withLock({ $0.life.isOpening }) else { return false }
-    return await replica.isOvertaken()
+  /// Whether the log was truncated, while the store was being opened, behind a newer snapshot.
+  private func isOvertaken() async -> Bool {
+    guard replica.standing.withLock({ $0.life.isOpening }), !replica.options.ignoresSnapshots,
+      replica.codings.states != nil, let newest = try? await log.snapshots?.newest()
+    else { return false }
+    return newest.position > replica.reading.withLock { $0.position }
   }
 
   private func stop(_ reason: LogStop, after problem: LogError, of core: StoreCore<State, Action>) async {

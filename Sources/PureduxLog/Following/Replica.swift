@@ -69,13 +69,5 @@ final class Replica<State: Sendable, Action: Sendable>: Sendable {
     reading.withLock { $0.isOver(at: position, knowing: options.newestKnownRules) }
   }
 
-  /// Whether the log was truncated behind a newer snapshot, which has the removed entries.
-  func isOvertaken() async -> Bool {
-    guard !options.ignoresSnapshots, codings.states != nil, let newest = try? await log.snapshots?.newest() else {
-      return false
-    }
-    return newest.position > reading.withLock { $0.position }
-  }
-
   func report(_ report: LogReport) { options.reporting(report) }
 }

@@ -1064,22 +1064,11 @@ private final class MeanwhileLog: LogAround {
   }
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
-    let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
     let reading = readings.withLock { readings in
       readings += 1
       return readings
     }
-    let task = Task { [log, body] in
-      do {
-        try await body(reading)
-        for try await records in log.records(after: position) { continuation.yield(records) }
-        continuation.finish()
-      } catch {
-        continuation.finish(throwing: error)
-      }
-    }
-    continuation.onTermination = { _ in task.cancel() }
-    return stream
+    return log.records(after: position) { [body] in try await body(reading) }
   }
 }
 

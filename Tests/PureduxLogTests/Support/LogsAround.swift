@@ -21,6 +21,26 @@ extension LogAround {
   func erase(through position: UInt64) async throws(LogError) { try await log.erase(through: position) }
 }
 
+extension OrderedLog {
+  /// The entries of this log, read when a closure has returned.
+  func records(
+    after position: UInt64, when isReady: @escaping @Sendable () async throws -> Void
+  ) -> AsyncThrowingStream<[LogRecord], any Error> {
+    let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
+    let task = Task {
+      do {
+        try await isReady()
+        for try await records in records(after: position) { continuation.yield(records) }
+        continuation.finish()
+      } catch {
+        continuation.finish(throwing: error)
+      }
+    }
+    continuation.onTermination = { _ in task.cancel() }
+    return stream
+  }
+}
+
 /// Holds entries back on their way from a log to a store.
 final class RecordHold: Sendable {
   private let isHolding = LockedValue(false)
