@@ -46,8 +46,13 @@ void simulation_set_seed(uint64_t seed) {
 uint64_t simulation_random_state(void) { return state; }
 
 int simulation_fork(void) {
+  pid_t parent = getpid();
   int child = (int)fork();
-  if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // It may have ended before.
+    if (getppid() != parent) _exit(1);
+  }
   return child;
 }
 

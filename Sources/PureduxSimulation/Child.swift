@@ -1,46 +1,70 @@
 #if Simulation && compiler(>=6.3) && os(Linux)
   import Foundation
 
-  /// Runs orders in child processes: this program, started again.
+  /// Runs requests in child processes: this program, started again.
   struct Child: Sendable {
+    /// The time that a child may take to reach the call.
+    private static let startLimit = Duration.seconds(60)
+
     let arguments: [String]
     let call: String
+    let hasRandomHashing: Bool
 
     /// Starts a child, and returns its answer: the results of the seeds in order, up to the first failure.
-    func run(_ order: Order) async throws -> [WorldResult] {
+    func run(_ request: ChildRequest) async throws -> [WorldResult] {
       let directory = FileManager.default.temporaryDirectory
         .appendingPathComponent("puredux-simulation-\(UUID().uuidString)")
       // For this user alone: nobody else can place links in it.
       try FileManager.default.createDirectory(
         at: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
       defer { try? FileManager.default.removeItem(at: directory) }
-      var order = order
-      (order.call, order.directory) = (call, directory.path)
+      var request = request
+      (request.call, request.directory, request.parent) = (call, directory.path, getpid())
+      let errors = request.path(of: .errors)
+      _ = FileManager.default.createFile(atPath: errors, contents: nil)
       let process = Process()
       process.executableURL = URL(
         fileURLWithPath: (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
           ?? CommandLine.arguments[0])
       process.arguments = arguments
-      let environment = ProcessInfo.processInfo.environment
+      var environment = ProcessInfo.processInfo.environment
       // So that the simulated code may depend on the order of a set.
-      process.environment = ["SWIFT_DETERMINISTIC_HASHING": "1"].merging(environment) { $1 }
-      process.environment?[Order.variable] = String(decoding: try JSONEncoder().encode(order), as: UTF8.self)
+      environment["SWIFT_DETERMINISTIC_HASHING"] = hasRandomHashing ? "0" : "1"
+      environment[ChildRequest.variable] = String(decoding: try JSONEncoder().encode(request), as: UTF8.self)
+      process.environment = environment
+      process.standardInput = FileHandle.nullDevice
       process.standardOutput = FileHandle.nullDevice
-      process.standardError = FileHandle.nullDevice
+      process.standardError = FileHandle(forWritingAtPath: errors)
       try process.run()
+      let id = process.processIdentifier
       var hasEnded = false
-      defer { if !hasEnded { kill(process.processIdentifier, SIGKILL) } }
+      defer {
+        if !hasEnded {
+          kill(id, SIGKILL)
+          waitpid(id, nil, 0)
+        }
+      }
+      let start = ContinuousClock.now
       // Foundation detects the end by a socket that a process started at the same moment may inherit.
-      while process.isRunning, waitpid(process.processIdentifier, nil, WNOHANG) == 0 {
+      while process.isRunning, waitpid(id, nil, WNOHANG) == 0 {
         try await Task.sleep(for: .milliseconds(10))
+        let isLate = ContinuousClock.now - start > Self.startLimit
+        if isLate, !FileManager.default.fileExists(atPath: request.path(of: .started)) {
+          throw failure("The child process has not reached \(call) within a minute.", errors)
+        }
       }
       hasEnded = true
-      guard let data = try? Data(contentsOf: directory.appendingPathComponent(Copy.answerName)) else {
-        throw Simulation.Failure(
-          seed: order.first,
-          description: "The child process ended before \(call). Its arguments: \(arguments.joined(separator: " "))")
+      guard let data = try? Data(contentsOf: URL(fileURLWithPath: request.path(of: .answer))) else {
+        throw failure("The child process ended before \(call).", errors)
       }
       return try JSONDecoder().decode([WorldResult].self, from: data)
+
+      func failure(_ text: String, _ errors: String) -> Simulation.Failure {
+        let lines = (try? String(contentsOfFile: errors, encoding: .utf8))?.split(separator: "\n").prefix(20) ?? []
+        return Simulation.Failure(
+          seed: request.first,
+          description: (["\(text) Its arguments: \(arguments.joined(separator: " "))"] + lines).joined(separator: "\n"))
+      }
     }
   }
 #endif

@@ -1,12 +1,14 @@
 #if Simulation && compiler(>=6.3) && os(Linux)
   import Foundation
 
-  /// What a child process is to run. It gets the order by the environment.
-  struct Order: Codable, Sendable {
-    /// The call of `Simulation.run` that the order is for.
+  /// The worlds that a child process runs. Passed in the environment.
+  struct ChildRequest: Codable, Sendable {
+    /// The call of `Simulation.run` that the request is for.
     var call = ""
-    /// For the answer.
+    /// For the child's files.
     var directory = ""
+    /// The process that waits for the answer.
+    var parent: Int32 = 0
     var first: UInt64
     var last: UInt64
     /// A seed that the child runs by itself before it makes copies: they need not fill the runtime's caches again.
@@ -16,9 +18,19 @@
     var expected: String?
 
     static let variable = "PUREDUX_SIMULATION"
-    static let ofThisProcess: Order? = ProcessInfo.processInfo.environment[variable].flatMap {
-      try? JSONDecoder().decode(Order.self, from: Data($0.utf8))
+    static let ofThisProcess: ChildRequest? = ProcessInfo.processInfo.environment[variable].flatMap {
+      try? JSONDecoder().decode(ChildRequest.self, from: Data($0.utf8))
     }
+
+    enum File: String {
+      /// Made when the child has reached the call.
+      case started
+      case answer
+      /// The standard error of the child, or of one world.
+      case errors
+    }
+
+    func path(of file: File) -> String { directory + "/" + file.rawValue }
   }
 
   /// The result of one world.

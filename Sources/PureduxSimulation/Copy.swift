@@ -5,36 +5,35 @@
   /// Runs worlds in copies of the child process, one for each world. So each world begins with the same memory, ends by
   /// itself, and can do no harm to the next.
   struct Copy {
-    static let answerName = "answer"
-    /// The time that one world may take.
+    /// The real time that one world may take, in milliseconds.
     private static let wallLimit: Int32 = 120_000
 
-    let order: Order
-    private let parent = getppid()
+    let request: ChildRequest
 
-    init(of order: Order) { self.order = order }
-
-    /// Carries the order out, and ends the process.
+    /// Carries the request out, and ends the process.
     func run(_ world: (UInt64) -> WorldResult) -> Never {
-      let directory = URL(fileURLWithPath: order.directory)
+      _ = FileManager.default.createFile(atPath: request.path(of: .started), contents: nil)
       Engine.shared.install()
-      if result(of: order.warmUp, in: directory, world).failure == nil { _ = world(order.warmUp) }
+      if result(of: request.warmUp, world).failure == nil { _ = world(request.warmUp) }
       var results: [WorldResult] = []
-      for seed in order.first...order.last {
+      for seed in request.first...request.last {
         // The program that wants the answer has ended.
-        if getppid() != parent { _exit(1) }
-        var result = result(of: seed, in: directory, world)
-        if let expected = order.expected, result.failure?.reason != expected { result.failure = nil }
+        if getppid() != request.parent {
+          try? FileManager.default.removeItem(atPath: request.directory)
+          _exit(1)
+        }
+        var result = result(of: seed, world)
+        if let expected = request.expected, result.failure?.reason != expected { result.failure = nil }
         results.append(result)
         if result.failure != nil { break }
       }
       try? JSONEncoder().encode(results)
-        .write(to: directory.appendingPathComponent(Self.answerName), options: .atomic)
+        .write(to: URL(fileURLWithPath: request.path(of: .answer)), options: .atomic)
       _exit(0)
     }
 
-    private func result(of seed: UInt64, in directory: URL, _ world: (UInt64) -> WorldResult) -> WorldResult {
-      let errors = directory.appendingPathComponent("errors").path
+    private func result(of seed: UInt64, _ world: (UInt64) -> WorldResult) -> WorldResult {
+      let errors = request.path(of: .errors)
       var ends: [Int32] = [-1, -1]
       // SAFETY: `pipe` writes two numbers.
       guard unsafe pipe(&ends) == 0 else { return failed(seed, "no pipe can be opened") }
@@ -53,20 +52,24 @@
       defer { close(ends[0]) }
       if child < 0 { return failed(seed, "the process cannot be copied") }
       var poll = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
+      var count: Int32 = 0
       // SAFETY: there is one structure.
-      let isInTime = unsafe Glibc.poll(&poll, 1, Self.wallLimit) > 0
+      repeat { count = unsafe Glibc.poll(&poll, 1, Self.wallLimit) } while count < 0 && errno == EINTR
+      let isInTime = count > 0
       if !isInTime { kill(child, SIGKILL) }
       let data = FileHandle(fileDescriptor: ends[0]).readDataToEndOfFile()
       waitpid(child, nil, 0)
-      if !isInTime { return failed(seed, "a step does not return") }
       if let result = try? JSONDecoder().decode(WorldResult.self, from: data) { return result }
-      let text = (try? String(contentsOfFile: errors, encoding: .utf8)) ?? ""
-      let lines = text.split(separator: "\n", maxSplits: 20).prefix(20)
-      return failed(seed, "the program traps", lines.joined(separator: "\n"))
+      let lines = (try? String(contentsOfFile: errors, encoding: .utf8))?.split(separator: "\n").map(String.init) ?? []
+      let (trace, rest) = (lines.filter { $0.hasPrefix("step ") }, lines.filter { !$0.hasPrefix("step ") })
+      var result = isInTime ? failed(seed, "the program traps", rest) : failed(seed, "no end within two minutes", rest)
+      result.trace = trace
+      return result
     }
 
-    private func failed(_ seed: UInt64, _ reason: String, _ details: String = "") -> WorldResult {
-      WorldResult(seed: seed, WorldResult.Failure(reason: reason, details: details))
+    private func failed(_ seed: UInt64, _ reason: String, _ errors: [String] = []) -> WorldResult {
+      WorldResult(
+        seed: seed, WorldResult.Failure(reason: reason, details: errors.prefix(20).joined(separator: "\n")))
     }
   }
 #endif

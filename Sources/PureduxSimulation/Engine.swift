@@ -18,8 +18,8 @@
     static let outside = 0
 
     private(set) var schedule = Schedule<UnownedJob>(seed: 0)
-    /// The process whose job runs.
-    private(set) var current = outside
+    private var processOfJob = outside
+    private var chosen: Int?
     /// By the runtime's number, which depends on the earlier tasks of the process.
     private var tasks: [UInt64: (number: Int, process: Int)] = [:]
     private var woken: [Int] = []
@@ -43,12 +43,12 @@
 
     func begin(_ world: World) {
       worlds.append(world)
-      schedule = Schedule(seed: world.seed)
+      schedule = Schedule(seed: world.seed(of: .schedule))
       tasks = [:]
       isDropped = []
       clockErrors = [:]
-      current = Self.outside
-      simulation_set_seed(world.seed)
+      processOfJob = Self.outside
+      simulation_set_seed(world.seed(of: .system))
       simulation_set_time(Self.origin, 0)
     }
 
@@ -67,25 +67,38 @@
     func step() -> Step? {
       guard let (job, process) = schedule.next() else { return nil }
       simulation_set_time(Self.origin + schedule.now, clockErrors[process] ?? 0)
-      current = process
+      processOfJob = process
       // The job is gone when it has run.
       let task = tasks[taskID(of: job)]?.number ?? 0
       woken = []
       // SAFETY: this object is the executor of the job, and lives as long as the process.
       unsafe job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
-      current = Self.outside
+      processOfJob = Self.outside
       for number in [task] + woken { schedule.record(UInt64(number)) }
       schedule.record(simulation_random_state())
       return Step(process: process, task: task, woken: woken)
     }
 
+    /// The process that runs: that of the present task. An actor's own job may run tasks of several processes.
+    var current: Int {
+      if let chosen { return chosen }
+      // SAFETY: a task is a job, so the pointer to a task is the pointer to a job. Both types hold nothing else, and the
+      // task is alive in the closure.
+      let id = unsafe withUnsafeCurrentTask { task in
+        unsafe task.map { unsafe taskID(of: unsafeBitCast($0, to: UnownedJob.self)) }
+      }
+      return id.flatMap { tasks[$0]?.process } ?? processOfJob
+    }
+
     /// Performs work as a process: the tasks that it makes belong to that.
     func within<Result>(_ process: Int, _ body: () -> Result) -> Result {
-      let outer = current
-      current = process
-      defer { current = outer }
+      let outer = chosen
+      chosen = process
+      defer { chosen = outer }
       return body()
     }
+
+    func isAlive(_ process: Int) -> Bool { !isDropped.contains(process) }
 
     func drop(_ process: Int) {
       isDropped.insert(process)
@@ -119,8 +132,7 @@
       enqueue(job, after: clock.now.duration(to: instant), tolerance: tolerance, clock: clock)
     }
 
-    /// The process that a job belongs to: that of its task, or of the actor's task that made it. Nil if the job is never
-    /// to run.
+    /// The process that a job belongs to: that of its task, or of the task that made it. Nil if the job is never to run.
     private func process(of job: UnownedJob) -> Int? {
       guard let thread, pthread_equal(thread, pthread_self()) != 0 else { return nil }
       let id = taskID(of: job)

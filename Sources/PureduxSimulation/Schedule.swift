@@ -1,3 +1,5 @@
+import PureduxLogTesting
+
 /// Decides which job runs next, on one thread and in virtual time: a pure state machine. The seed determines every
 /// decision.
 ///
@@ -18,7 +20,7 @@ struct Schedule<Job> {
     static func < (left: Deadline, right: Deadline) -> Bool { (left.time, left.number) < (right.time, right.number) }
   }
 
-  private var generator: SplitMix64
+  private var generator: SeededGenerator
   private var ready: [Entry] = []
   /// A binary heap.
   private var deadlines: [Deadline] = []
@@ -32,7 +34,7 @@ struct Schedule<Job> {
   /// Two runs with the same hash have made the same decisions.
   private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 
-  init(seed: UInt64) { generator = SplitMix64(state: seed) }
+  init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
 
   var isEmpty: Bool { ready.isEmpty && deadlines.isEmpty }
 
@@ -112,17 +114,5 @@ struct Schedule<Job> {
       deadlines.swapAt(index, least)
       index = least
     }
-  }
-}
-
-struct SplitMix64: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
   }
 }

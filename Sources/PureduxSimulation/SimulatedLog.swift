@@ -29,7 +29,7 @@
     /// Whether the calling process reaches the log.
     private var isReached: Bool {
       let current = Engine.shared.current
-      return !world.processes.contains { $0.incarnation == current && $0.isCutOff }
+      return !world.processes.contains { $0.incarnation == current && $0.isDisconnected }
     }
 
     func becomeReliable() { unreliable?.becomeReliable() }
@@ -40,10 +40,18 @@
     public var summaries: (any SummaryStore)? { log.summaries }
 
     public func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-      if isReached { return log.append(entry, outcome: outcome) }
-      Task {
-        try? await Task.sleep(for: .seconds(1))
-        outcome(.failure(Self.away))
+      let caller = Engine.shared.current
+      // The log may tell the outcome in a step of another process, or after the caller's crash.
+      let tell: @Sendable (Result<UInt64, LogError>) -> Void = { result in
+        if Engine.shared.isAlive(caller) { Engine.shared.within(caller) { outcome(result) } }
+      }
+      let isReached = isReached
+      Engine.shared.within(Engine.outside) {
+        if isReached { return log.append(entry, outcome: tell) }
+        _ = Task {
+          try? await Task.sleep(for: .seconds(1))
+          tell(.failure(Self.away))
+        }
       }
     }
 

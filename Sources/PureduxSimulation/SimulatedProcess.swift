@@ -5,17 +5,17 @@
   public final class SimulatedProcess: @unchecked Sendable {
     /// Something that happens to a process, again and again, at random times.
     public enum Fault: Sendable, Hashable {
-      /// It ends without a word, and starts again after a second.
+      /// The process ends without cleanup, and restarts after one second.
       case crashing(every: Duration)
-      /// It stands still for a time, as in a debugger or on an overloaded machine.
+      /// The process does not run for a time, as in a debugger or on an overloaded machine.
       case pausing(every: Duration, for: Duration)
-      /// It does not reach any log for a time.
-      case partitioned(every: Duration, for: Duration)
-      /// Its wall clock jumps, and is then wrong by at most this. Other clocks do not jump.
+      /// The process does not reach any log for a time.
+      case disconnecting(every: Duration, for: Duration)
+      /// The wall clock of the process jumps, and is then wrong by at most this. Its other clocks do not jump.
       case clockJumping(every: Duration, by: Duration)
     }
 
-    /// The process has crashed before it has answered. Its answer is unknown.
+    /// The process crashed before it answered. The request may have taken effect.
     public struct Crashed: Error, Sendable {}
 
     /// The name in reports.
@@ -25,10 +25,10 @@
     private let work: @Sendable (SimulatedProcess) async throws -> Void
     private(set) var incarnation = -1
     private(set) var isUp = false
-    private(set) var isCutOff = false
+    private var disconnections = 0
     private var service: (any Sendable)?
-    private var waiting: [CheckedContinuation<Void, Never>] = []
-    private var calls: [Int: CheckedContinuation<Void, any Error>] = [:]
+    private var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
+    private var calls: [Int: (caller: CheckedContinuation<Void, any Error>, task: Task<Void, Never>)] = [:]
     private var callCount = 0
 
     init(
@@ -39,52 +39,77 @@
       self.faults = faults
       self.world = world
       self.work = work
-      for fault in faults { Task { await self.suffer(fault) } }
+      for fault in faults { world.outside { await self.suffer(fault) } }
+    }
+
+    var isDisconnected: Bool { disconnections > 0 }
+
+    /// Ends all faults but a pause.
+    func recover() {
+      disconnections = 0
+      Engine.shared.setClockError(of: incarnation, to: .zero)
     }
 
     /// Makes a service, such as a store, available to `call`.
     public func offer(_ service: some Sendable) {
       self.service = service
-      let waiters = waiting
-      waiting = []
-      for waiter in waiters { waiter.resume() }
+      let waiters = waiting.sorted { $0.key < $1.key }
+      waiting = [:]
+      for (_, waiter) in waiters { waiter.resume() }
     }
 
     /// Calls the offered service within the process, as a request handler does. Waits until a service is offered.
     ///
-    /// - Throws: The closure's error; `Crashed` if the process ends before the closure has returned.
+    /// If the caller is cancelled, so is the closure's task.
+    ///
+    /// - Throws: The closure's error; `Crashed` if the process ends before the closure has returned; `CancellationError`
+    ///   if the caller is cancelled before a service is offered.
     public func call<Service: Sendable, Result: Sendable>(
       _ body: @escaping @Sendable (Service) async throws -> Result
     ) async throws -> Result {
+      callCount += 1
+      let number = callCount
       let answer = Answer<Result>()
-      while service == nil {
-        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-          if service == nil { waiting.append(continuation) } else { continuation.resume() }
-        }
-      }
-      try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-        guard let service else { return continuation.resume(throwing: Crashed()) }
-        guard let service = service as? Service else {
-          return continuation.resume(throwing: ServiceMismatch(description: "\(name) offers no \(Service.self)"))
-        }
-        callCount += 1
-        let number = callCount
-        calls[number] = continuation
-        Engine.shared.within(incarnation) {
-          _ = Task { [self] in
-            do {
-              answer.result = .success(try await body(service))
-            } catch {
-              answer.result = .failure(error)
-            }
-            calls.removeValue(forKey: number)?.resume()
+      try await withTaskCancellationHandler {
+        while service == nil { try await untilOffered(number) }
+        try await withCheckedThrowingContinuation { (caller: CheckedContinuation<Void, any Error>) in
+          guard let service else { return caller.resume(throwing: Crashed()) }
+          guard let service = service as? Service else {
+            return caller.resume(throwing: ServiceMismatch(description: "\(name) offers no \(Service.self)"))
           }
+          Engine.shared.within(incarnation) {
+            let task = Task { [self] in
+              do {
+                answer.result = .success(try await body(service))
+              } catch {
+                answer.result = .failure(error)
+              }
+              calls.removeValue(forKey: number)?.caller.resume()
+            }
+            calls[number] = (caller, task)
+          }
+          if Task.isCancelled { cancel(number) }
         }
+      } onCancel: {
+        cancel(number)
       }
       return try answer.result!.get()
     }
 
-    /// Ends the process without a word. It starts again after a second.
+    private func untilOffered(_ number: Int) async throws {
+      try await withCheckedThrowingContinuation { (caller: CheckedContinuation<Void, any Error>) in
+        if Task.isCancelled { return caller.resume(throwing: CancellationError()) }
+        if service == nil { waiting[number] = caller } else { caller.resume() }
+      }
+    }
+
+    private func cancel(_ number: Int) {
+      waiting.removeValue(forKey: number)?.resume(throwing: CancellationError())
+      calls[number]?.task.cancel()
+    }
+
+    /// Ends the process without cleanup. It restarts after one second. A task of the process that calls this runs on up
+    /// to its next `await` that waits.
     public func crash() {
       guard isUp else { return }
       world.note("\(name) crashes")
@@ -93,12 +118,10 @@
       Engine.shared.drop(incarnation)
       let callers = calls.sorted { $0.key < $1.key }
       calls = [:]
-      Engine.shared.within(Engine.outside) {
-        for (_, caller) in callers { caller.resume(throwing: Crashed()) }
-        _ = Task { [self] in
-          try await Task.sleep(for: .seconds(1))
-          start()
-        }
+      for (_, call) in callers { call.caller.resume(throwing: Crashed()) }
+      world.outside { [self] in
+        try? await Task.sleep(for: .seconds(1))
+        start()
       }
     }
 
@@ -110,9 +133,9 @@
         _ = Task { [self, incarnation] in
           do {
             try await work(self)
-            if self.incarnation == incarnation { world.fail("\(name) returned") }
+            if isUp, self.incarnation == incarnation { world.fail("\(name) returned") }
           } catch {
-            if self.incarnation == incarnation { world.fail("\(name) threw \(error)") }
+            if isUp, self.incarnation == incarnation { world.fail("\(name) threw an error", details: "\(error)") }
           }
         }
       }
@@ -126,13 +149,13 @@
         switch fault {
         case .crashing: crash()
         case .pausing(_, let time):
-          world.note("\(name) stands still")
+          world.note("\(name) pauses for \(time)")
           Engine.shared.pause(incarnation, for: time)
-        case .partitioned(_, let time):
-          world.note("\(name) is cut off")
-          isCutOff = true
+        case .disconnecting(_, let time):
+          world.note("\(name) loses the log for \(time)")
+          disconnections += 1
           try? await Task.sleep(for: time)
-          isCutOff = false
+          disconnections = max(0, disconnections - 1)
         case .clockJumping(_, let limit):
           let error = limit * Double.random(in: -1...1)
           world.note("the clock of \(name) jumps, and is wrong by \(error)")
@@ -154,7 +177,7 @@
   extension SimulatedProcess.Fault {
     fileprivate var period: Duration {
       switch self {
-      case .crashing(let period), .pausing(let period, _), .partitioned(let period, _), .clockJumping(let period, _):
+      case .crashing(let period), .pausing(let period, _), .disconnecting(let period, _), .clockJumping(let period, _):
         period
       }
     }

@@ -12,7 +12,7 @@
   ///           world.process("server \(number)", [.crashing(every: .seconds(60))]) { process in
   ///             let store = try await seats(on: log)
   ///             process.offer(store)
-  ///             try await Task.sleep(for: .seconds(1_000_000))
+  ///             for await _ in store.states() {}
   ///           }
   ///         }
   ///         for number in 1...20 {
@@ -24,9 +24,9 @@
   ///       }.run()
   ///     }
   ///
-  /// The worlds run in child processes: this program, started again. A child does everything that the program does
-  /// before `run()`, where earlier calls of `run()` return an empty report. Then it copies itself for each world, and
-  /// exits. With Swift Testing, a child runs only this test, which must have no parameters.
+  /// Worlds run in child processes. A child is this program, started again: with Swift Testing, it executes only the
+  /// calling test, which must have no parameters. Earlier calls of `run()` return an empty report there, so require
+  /// nothing of their results: `#require` would end the child.
   public struct Simulation: Sendable {
     private let seeds: ClosedRange<UInt64>
     private let regressions: [UInt64]
@@ -65,47 +65,59 @@
       public let description: String
     }
 
+    /// How `run` looks for code that depends on anything outside of the world, such as the address of an object.
+    public enum Check: Sendable {
+      /// Each world runs once.
+      case none
+      /// Each world runs twice, in two processes. A step that differs is a failure.
+      case steps
+      /// Like `steps`, with another order of sets and dictionaries in each process.
+      case stepsWithRandomHashing
+    }
+
     /// Runs the worlds, one for each processor at a time, and returns when all have passed.
     ///
-    /// If the environment has `PUREDUX_SEED`, only that seed runs. With `PUREDUX_TRACE`, a failure shows all its events
-    /// and steps.
+    /// If the environment has `PUREDUX_SEED`, every simulation of the process runs only that seed. With `PUREDUX_TRACE`, a
+    /// failure shows all its events and steps.
     ///
     /// - Parameters:
     ///   - arguments: The arguments of the child processes. By default, those of this process; in a test, those that run
     ///     the calling test alone.
-    ///   - isChecked: Whether each world runs twice, in two processes, and fails if a step differs. Then the simulated
-    ///     code depends on something outside of the world, such as the address of an object.
+    ///   - check: Whether each world is repeated and compared.
     ///   - function: The calling function, whose name selects the test.
     ///   - fileID: Identifies the call, with `line`.
     ///   - line: The line of the call.
-    /// - Throws: `Failure` for the first world that fails; Foundation's error if a child process cannot be started;
+    /// - Throws: `Failure` for a world that fails, the first one to be reported; Foundation's error if a child process cannot be started;
     ///   `CancellationError`.
     @discardableResult
     public func run(
-      arguments: [String]? = nil, isChecked: Bool = false, function: String = #function, fileID: String = #fileID,
+      arguments: [String]? = nil, checking check: Check = .none, function: String = #function, fileID: String = #fileID,
       line: Int = #line
     ) async throws -> Report {
       let call = Self.nextCall(at: "\(fileID):\(line) \(function)")
-      if let order = Order.ofThisProcess {
+      if let request = ChildRequest.ofThisProcess {
         // A child goes on to the call that it was started for.
-        guard order.call == call else { return Report() }
-        carryOut(order)
+        guard request.call == call else { return Report() }
+        carryOut(request)
       }
-      let child = Child(arguments: arguments ?? Self.arguments(toRun: function), call: call)
-      let only = ProcessInfo.processInfo.environment["PUREDUX_SEED"].flatMap { UInt64($0) }
-      let batches = only.map { [$0...$0] } ?? regressions.map { $0...$0 } + Self.batches(of: seeds)
+      let child = Child(
+        arguments: arguments ?? Self.arguments(toRun: function), call: call,
+        hasRandomHashing: check == .stepsWithRandomHashing)
+      var batches = try batches()
       var report = Report()
       var reached: [String: Bool] = [:]
       try await withThrowingTaskGroup(of: [WorldResult].self) { tasks in
-        var left = batches[...]
         func startNext() {
-          guard let batch = left.popFirst() else { return }
-          tasks.addTask { try await results(of: batch, by: child, isChecked: isChecked) }
+          guard let batch = batches.pop() else { return }
+          tasks.addTask { try await results(of: batch, by: child, isChecked: check != .none) }
         }
         for _ in 0..<ProcessInfo.processInfo.activeProcessorCount { startNext() }
         while let results = try await tasks.next() {
           for result in results {
-            if result.failure != nil { throw try await explain(result, by: child) }
+            if result.failure != nil {
+              tasks.cancelAll()
+              throw try await explain(result, by: child)
+            }
             report.worlds += 1
             report.steps += result.steps
             reached.merge(result.reached) { $0 || $1 }
@@ -127,8 +139,8 @@
       }
     }
 
-    private func order(of seeds: ClosedRange<UInt64>) -> Order {
-      Order(
+    private func request(for seeds: ClosedRange<UInt64>) -> ChildRequest {
+      ChildRequest(
         first: seeds.lowerBound, last: seeds.upperBound, warmUp: self.seeds.lowerBound,
         settings: World.Settings(stepLimit: stepLimit))
     }
@@ -136,10 +148,10 @@
     private func results(
       of seeds: ClosedRange<UInt64>, by child: Child, isChecked: Bool
     ) async throws -> [WorldResult] {
-      let order = order(of: seeds)
-      let results = try await child.run(order)
+      let request = request(for: seeds)
+      let results = try await child.run(request)
       if isChecked {
-        let again = try await child.run(order)
+        let again = try await child.run(request)
         for (one, other) in zip(results, again) where one.hash != other.hash {
           throw try await difference(of: one.seed, by: child)
         }
@@ -147,14 +159,26 @@
       return results
     }
 
-    private static func batches(of seeds: ClosedRange<UInt64>) -> [ClosedRange<UInt64>] {
-      var (batches, first) = ([ClosedRange<UInt64>](), seeds.lowerBound)
-      while true {
-        let (sum, hasOverflown) = first.addingReportingOverflow(249)
-        let last = hasOverflown ? seeds.upperBound : min(sum, seeds.upperBound)
-        batches.append(first...last)
-        if last == seeds.upperBound { return batches }
-        first = last + 1
+    private func batches() throws -> Batches {
+      guard let text = ProcessInfo.processInfo.environment["PUREDUX_SEED"] else {
+        return Batches(regressions: regressions[...], next: seeds.lowerBound, last: seeds.upperBound)
+      }
+      guard let seed = UInt64(text) else { throw Failure(seed: 0, description: "PUREDUX_SEED is no seed: \(text)") }
+      return Batches(regressions: [seed], next: nil, last: seed)
+    }
+
+    /// The seeds of one child each.
+    private struct Batches {
+      var regressions: ArraySlice<UInt64>
+      var next: UInt64?
+      let last: UInt64
+
+      mutating func pop() -> ClosedRange<UInt64>? {
+        if let seed = regressions.popFirst() { return seed...seed }
+        guard let first = next else { return nil }
+        let end = last - first > 249 ? first + 249 : last
+        next = end == last ? nil : end + 1
+        return first...end
       }
     }
 
@@ -164,24 +188,29 @@
       guard arguments.contains("--testing-library") || CommandLine.arguments[0].hasSuffix(".xctest") else {
         return arguments
       }
-      while let index = arguments.firstIndex(where: { ["--filter", "--skip"].contains($0) }) {
+      // The child must not write over the files of this process.
+      let dropped = ["--filter", "--skip", "--xunit-output", "--event-stream-output-path", "--attachments-path"]
+      arguments.removeAll { argument in dropped.contains { argument.hasPrefix($0 + "=") } }
+      while let index = arguments.firstIndex(where: dropped.contains) {
         arguments.removeSubrange(index...min(index + 1, arguments.count - 1))
       }
       let name = function[..<(function.lastIndex(of: "(") ?? function.endIndex)].filter { $0 != "`" }
-      return arguments + ["--filter", NSRegularExpression.escapedPattern(for: String(name))]
+      return arguments + ["--filter", "[./]`?\(NSRegularExpression.escapedPattern(for: String(name)))`?\\("]
     }
 
     // MARK: A failure
 
     /// Repeats a failure with its trace, and looks for a smaller world that fails.
     private func explain(_ failed: WorldResult, by child: Child) async throws -> Failure {
-      var order = order(of: failed.seed...failed.seed)
+      var request = request(for: failed.seed...failed.seed)
       let showsAll = ProcessInfo.processInfo.environment["PUREDUX_TRACE"] != nil
-      order.settings.trace = showsAll ? .steps : .events
-      guard let repeated = try await child.run(order).last, repeated.hash == failed.hash else {
-        return try await difference(of: failed.seed, by: child)
+      request.settings.trace = showsAll ? .steps : .events
+      guard let repeated = try await child.run(request).last, repeated.hash == failed.hash else {
+        return try await difference(of: failed.seed, by: child, after: failed)
       }
-      let (smallest, shown) = showsAll ? (order, repeated) : try await shrink(repeated, order, by: child)
+      // A world that traps or does not end has counted nothing.
+      let (smallest, shown) =
+        showsAll || repeated.steps == 0 ? (request, repeated) : try await shrink(repeated, request, by: child)
       var lines = ["seed \(failed.seed) \(failed.summary)"]
       if smallest.settings.isSmaller {
         let clients = repeated.clientCount - smallest.settings.omittedClients.count
@@ -196,10 +225,12 @@
     }
 
     /// Leaves out one client or fault after the other, as long as the world fails.
-    private func shrink(_ failed: WorldResult, _ order: Order, by child: Child) async throws -> (Order, WorldResult) {
-      var smallest = (order: order, result: failed)
+    private func shrink(
+      _ failed: WorldResult, _ request: ChildRequest, by child: Child
+    ) async throws -> (ChildRequest, WorldResult) {
+      var smallest = (request: request, result: failed)
       func attempt(_ change: (inout World.Settings) -> Void) async throws {
-        var smaller = smallest.order
+        var smaller = smallest.request
         change(&smaller.settings)
         // The schedule changes, so other seeds may have to be tried.
         (smaller.first, smaller.last) = (failed.seed, failed.seed <= .max - 20 ? failed.seed + 20 : failed.seed)
@@ -214,14 +245,19 @@
       return smallest
     }
 
-    /// Runs a seed twice, and names the first step that differs.
-    private func difference(of seed: UInt64, by child: Child) async throws -> Failure {
-      var order = order(of: seed...seed)
-      order.settings.trace = .steps
-      let one = try await child.run(order).last
+    /// Runs a seed until two runs differ, and names the first step that does.
+    private func difference(
+      of seed: UInt64, by child: Child, after failed: WorldResult? = nil
+    ) async throws -> Failure {
+      var request = request(for: seed...seed)
+      request.settings.trace = .steps
+      let one = try await child.run(request).last
       var other = one
       // The difference may be rare.
-      for _ in 0..<20 where other?.hash == one?.hash { other = try await child.run(order).last }
+      for _ in 0..<20 where other?.hash == one?.hash { other = try await child.run(request).last }
+      if other?.hash == one?.hash, let failed {
+        return Failure(seed: seed, description: "seed \(seed) \(failed.summary)\nThis did not happen again in 21 runs.")
+      }
       let traces = (one?.trace ?? [], other?.trace ?? [])
       let first = zip(traces.0, traces.1).firstIndexOfDifference ?? min(traces.0.count, traces.1.count)
       func shown(_ trace: [String]) -> String { first < trace.count ? trace[first] : "nothing" }
@@ -237,9 +273,9 @@
 
     // MARK: In a child
 
-    private func carryOut(_ order: Order) -> Never {
-      Copy(of: order).run { seed in
-        let world = World(seed: seed, order.settings)
+    private func carryOut(_ request: ChildRequest) -> Never {
+      Copy(request: request).run { seed in
+        let world = World(seed: seed, request.settings)
         world.run(setUp)
         return WorldResult(of: world, Engine.shared.schedule)
       }

@@ -1,7 +1,10 @@
 #if Simulation && compiler(>=6.3) && os(Linux)
+  import Foundation
   public import Puredux
+  import PureduxLogTesting
 
-  /// What one seed simulates: processes, their clients, logs and conditions. The closure of a `Simulation` sets it up.
+  /// A simulated system: processes, clients, logs and conditions. One seed determines it. The closure of a `Simulation`
+  /// sets it up.
   ///
   /// Everything in the world runs on one thread, in an order that the seed determines. Time is virtual: `Task.sleep`,
   /// `ContinuousClock`, `SuspendingClock`, `Date` and `WallTime.now` show it. Random numbers of the system and `UUID()` come
@@ -61,11 +64,31 @@
       self.settings = settings
     }
 
+    /// The users of random numbers. Each has its own sequence.
+    enum Chance {
+      case schedule
+      case system
+      case log(Int)
+
+      fileprivate var number: UInt64 {
+        switch self {
+        case .schedule: 1
+        case .system: 2
+        case .log(let index): 3 + UInt64(index)
+        }
+      }
+    }
+
+    func seed(of chance: Chance) -> UInt64 {
+      var generator = SeededGenerator(seed: seed ^ (chance.number &* 0xD1B5_4A32_D192_ED03))
+      return generator.next()
+    }
+
     // MARK: Set up
 
     /// Makes a log that outlives every process.
     public func log(_ reliability: SimulatedLog.Reliability = .reliable) -> SimulatedLog {
-      let log = SimulatedLog(reliability, seed: seed &+ UInt64(logs.count), in: self)
+      let log = SimulatedLog(reliability, seed: seed(of: .log(logs.count)), in: self)
       logs.append(log)
       return log
     }
@@ -99,7 +122,7 @@
         clients[index].isDone = true
         return
       }
-      Task { [self] in
+      outside { [self] in
         do {
           try await work()
         } catch {
@@ -117,54 +140,64 @@
     ///
     /// - Parameters:
     ///   - name: The condition, as a sentence, for reports.
-    ///   - store: Opens a store that follows the log, outside of the processes. Use `SimulatedLog.reliable`.
+    ///   - open: Opens a store that follows the log, outside of the processes. Use `SimulatedLog.reliable`.
     ///   - condition: Called with each state, in order.
     public func always<State, Action>(
-      _ name: String, in store: @escaping @Sendable () async throws -> RootStore<State, Action>,
+      _ name: String, in open: @escaping @Sendable () async throws -> RootStore<State, Action>,
       _ condition: @escaping @Sendable (State) -> Bool
     ) {
-      follow(name, store) { [self] states in
-        for await state in states where !condition(state) {
-          return fail("not always: \(name)", details: "The state is \(state)")
-        }
-      }
-    }
-
-    /// Fails the simulation if no state fulfils a condition until ten virtual minutes after the end of the last client.
-    /// Faults have ended by then.
-    ///
-    /// - Parameters: As for `always`.
-    public func eventually<State, Action>(
-      _ name: String, in store: @escaping @Sendable () async throws -> RootStore<State, Action>,
-      _ condition: @escaping @Sendable (State) -> Bool
-    ) {
-      let isFulfilled = Flag()
-      follow(name, store) { states in
-        for await state in states where condition(state) { return isFulfilled.isRaised = true }
-      }
-      finalChecks.append { [self] in
-        for _ in 0..<600 where !isFulfilled.isRaised { try await Task.sleep(for: .seconds(1)) }
-        if !isFulfilled.isRaised { fail("not eventually: \(name)") }
-      }
-    }
-
-    private func follow<State, Action>(
-      _ name: String, _ open: @escaping @Sendable () async throws -> RootStore<State, Action>,
-      _ check: @escaping @Sendable (StateSequence<State>) async -> Void
-    ) {
-      Task { [self] in
+      outside { [self] in
         do {
-          let store = try await open()
-          await check(store.states())
-          await Engine.never()
-          withExtendedLifetime(store) {}
+          while true {
+            let store = try await open()
+            let stop = Task {
+              for await case .stopped(let stop) in store.logPhases() {
+                await store.shutdown()
+                return LogStop?.some(stop)
+              }
+              return nil
+            }
+            for await state in store.states() where !condition(state) {
+              return fail("not always: \(name)", details: "The state is \(state)")
+            }
+            // Reopened if the log was truncated faster than it was read.
+            let reason = await stop.value
+            if case .unreadable = reason { continue }
+            return fail("the store of the condition \"\(name)\" has ended", details: reason.map { "\($0)" } ?? "")
+          }
         } catch {
-          fail("the store of the condition \"\(name)\" could not be opened: \(error)")
+          fail("the store of the condition \"\(name)\" cannot be opened", details: "\(error)")
         }
       }
     }
 
-    /// Counts whether something rare has happened. A simulation reports the names for which it was false in every world.
+    /// Fails the simulation if the state does not fulfil a condition within ten virtual minutes after the last client has
+    /// returned.
+    ///
+    /// - Parameters:
+    ///   - name: The condition, as a sentence, for reports.
+    ///   - open: Opens a store that follows the log, outside of the processes. Use `SimulatedLog.reliable`.
+    ///   - condition: Called with the state once a second.
+    public func eventually<State, Action>(
+      _ name: String, in open: @escaping @Sendable () async throws -> RootStore<State, Action>,
+      _ condition: @escaping @Sendable (State) -> Bool
+    ) {
+      finalChecks.append { [self] in
+        let store = try await open()
+        for _ in 0..<600 {
+          if condition(await store.state) { return }
+          try await Task.sleep(for: .seconds(1))
+        }
+        fail("not eventually: \(name)", details: "The state is \(await store.state)")
+      }
+    }
+
+    /// Starts a task that belongs to no process, whoever calls.
+    func outside(_ work: @escaping @Sendable () async -> Void) {
+      engine.within(Engine.outside) { _ = Task { await work() } }
+    }
+
+    /// Records whether something rare has happened. A simulation reports the names for which it was false in every world.
     public func sometimes(_ name: String, _ condition: Bool) {
       reached[name] = reached[name] == true || condition
     }
@@ -173,7 +206,7 @@
     ///
     /// - Parameters:
     ///   - reason: The kind of failure. A smaller world counts as the same failure if this is equal.
-    ///   - details: What differs from world to world.
+    ///   - details: Values of this world, such as the state.
     public func fail(_ reason: String, details: String = "") {
       if outcome == nil { outcome = .failed(reason, details: details) }
     }
@@ -184,7 +217,7 @@
       add("\(name(of: engine.current)): \(event())")
     }
 
-    /// Adds the commits of a store to the trace, when it is given to its options.
+    /// An instrument that adds a store's commits to the trace. Pass it as `StoreOptions.instrument`.
     public var instrument: any StoreInstrument { TraceInstrument(world: self) }
 
     private struct TraceInstrument: StoreInstrument {
@@ -199,7 +232,10 @@
       let schedule = engine.schedule
       let (seconds, rest) = schedule.now.quotientAndRemainder(dividingBy: 1_000_000_000)
       let micros = String(rest / 1_000 + 1_000_000).dropFirst()
-      trace.append("step \(schedule.stepCount) at \(seconds).\(micros) s, \(event)")
+      let line = "step \(schedule.stepCount) at \(seconds).\(micros) s, \(event)"
+      trace.append(line)
+      // A world that traps has no other way to tell.
+      FileHandle.standardError.write(Data((line + "\n").utf8))
       if settings.trace == .events, trace.count > 4_000 { trace.removeFirst(2_000) }
     }
 
@@ -220,13 +256,14 @@
     /// Runs the world to its end, on the thread of the simulation.
     func run(_ setUp: @escaping @Sendable (World) async throws -> Void) {
       engine.begin(self)
-      Task { [self] in
+      outside { [self] in
         do {
           try await setUp(self)
           await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             if clients.allSatisfy(\.isDone) { continuation.resume() } else { lastClient = continuation }
           }
           isQuiet = true
+          for process in processes { process.recover() }
           for log in logs { log.becomeReliable() }
           // For conditions on the last states.
           try await Task.sleep(for: .seconds(10))
@@ -259,18 +296,6 @@
     private var unfinished: String {
       let names = clients.filter { !$0.isDone }.map(\.name)
       return names.isEmpty ? "the conditions" : names.joined(separator: ", ")
-    }
-
-    private final class Flag: @unchecked Sendable {
-      // SAFETY: used only on the thread of the simulation.
-      var isRaised = false
-    }
-  }
-
-  extension Engine {
-    /// Never returns: the task is released with its process.
-    static func never() async {
-      await unsafe withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
     }
   }
 #endif

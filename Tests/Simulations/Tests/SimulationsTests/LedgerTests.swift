@@ -41,12 +41,13 @@ import Testing
           "server \(number)",
           [
             .crashing(every: .seconds(40)), .pausing(every: .seconds(20), for: .seconds(3)),
-            .partitioned(every: .seconds(30), for: .seconds(5)), .clockJumping(every: .seconds(30), by: .seconds(600)),
+            .disconnecting(every: .seconds(30), for: .seconds(5)),
+            .clockJumping(every: .seconds(30), by: .seconds(600)),
           ]
         ) { process in
           let store = try await open(log)
           process.offer(store)
-          for await _ in store.states() {}
+          for await case .stopped in store.logPhases() { break }
           // It was cut off while the others truncated the log. Every other stop is a fault.
           process.crash()
         }

@@ -12,13 +12,11 @@ import Testing
 
   /// In each process, sets and dictionaries have another order.
   @Test func `each random program has one order of steps`() async throws {
-    unsafe setenv("SWIFT_DETERMINISTIC_HASHING", ProcessInfo.processInfo.environment["HH"] ?? "0", 1)
-    defer { unsafe unsetenv("SWIFT_DETERMINISTIC_HASHING") }
-    try await simulate(1...Self.count / 4, isChecked: true)
+    try await simulate(1...Self.count / 4, checking: .stepsWithRandomHashing)
   }
 
   private func simulate(
-    _ seeds: ClosedRange<UInt64>, isChecked: Bool = false, function: String = #function
+    _ seeds: ClosedRange<UInt64>, checking check: Simulation.Check = .none, function: String = #function
   ) async throws {
     // An executor that shuffles its jobs has a thread of its own, and here all jobs are shuffled.
     let features = Features.all.subtracting(.shuffling)
@@ -28,7 +26,7 @@ import Testing
         let failures = await program.run(features: features).failures
         if !failures.isEmpty { world.fail("a rule is broken", details: failures.joined(separator: "\n")) }
       }
-    }.run(isChecked: isChecked, function: function)
+    }.run(checking: check, function: function)
     print("\(report.worlds) programs, \(report.steps) steps")
   }
 }

@@ -36,13 +36,13 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     let log = world.log(.unreliable)
     let faults: [SimulatedProcess.Fault] = [
       .crashing(every: .seconds(60)), .pausing(every: .seconds(30), for: .seconds(2)),
-      .partitioned(every: .seconds(40), for: .seconds(5)),
+      .disconnecting(every: .seconds(40), for: .seconds(5)),
     ]
     let servers = (1...3).map { number in
       world.process("server \(number)", faults) { process in
         let store = try await seats(on: log, isGuarded: isGuarded, instrument: world.instrument)
         process.offer(store)
-        try await Task.sleep(for: .seconds(1_000_000))
+        for await _ in store.states() {}
       }
     }
     for client in 1...clients {
@@ -92,13 +92,11 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
   }
 
   @Test func `each seed has one order of steps`() async throws {
-    try await simulate(1...100, isGuarded: true).run(isChecked: true)
+    try await simulate(1...100, isGuarded: true).run(checking: .steps)
   }
 
   @Test func `the order of steps does not depend on the order of sets and dictionaries`() async throws {
-    unsafe setenv("SWIFT_DETERMINISTIC_HASHING", "0", 1)
-    defer { unsafe unsetenv("SWIFT_DETERMINISTIC_HASHING") }
-    try await simulate(1...100, isGuarded: true).run(isChecked: true)
+    try await simulate(1...100, isGuarded: true).run(checking: .stepsWithRandomHashing)
   }
 
   @Test func `a difference between two runs is detected, and its first step is named`() async throws {
@@ -109,7 +107,7 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
           let number = ObjectIdentifier(world).hashValue & 0xFFFF
           try await Task.sleep(for: .milliseconds(number))
         }
-      }.run(isChecked: true)
+      }.run(checking: .steps)
     }
     #expect(failure?.description.contains("Two runs of seed 1 differ") == true, "\(failure?.description ?? "")")
     #expect(failure?.description.contains("in the other run") == true)
@@ -154,28 +152,105 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
           try await Task.sleep(for: .seconds(number))
         }
       }
-    }.run(isChecked: true)
+    }.run(checking: .steps)
   }
 
-  @Test(arguments: ["server returned", "a client threw an error", "nothing can run any more", "no end in 1000 steps"])
-  func `a world that cannot go on fails`(expected: String) async {
-    let number = ["server returned", "a client threw an error", "nothing can run any more"].firstIndex(of: expected)
-    let seed = UInt64(number ?? 3)
+  @Test func `a world that cannot go on fails`() async {
+    let reasons = ["server returned", "a client threw an error", "nothing can run any more", "no end in 1000 steps"]
+    for (number, reason) in reasons.enumerated() {
+      let failure = await #expect(throws: Simulation.Failure.self) {
+        try await Simulation(seeds: 1...1, stepLimit: 1_000) { world in
+          world.process("server") { _ in if number != 0 { await Self.forever() } }
+          world.client {
+            struct Refused: Error {}
+            if number == 1 { throw Refused() }
+            while number == 3 { await Task.yield() }
+            await Self.forever()
+          }
+        }.run()
+      }
+      #expect(failure?.description.contains(reason) == true, "\(failure?.description ?? "no failure")")
+    }
+  }
+
+  private static func forever() async {
+    await withCheckedContinuation { (_: CheckedContinuation<Void, Never>) in }
+  }
+
+  /// A store that counts, on a log.
+  private static func counter(on log: any OrderedLog) async throws -> RootStore<Int, Int> {
+    try await RootStore(following: log, initialState: 0, options: FollowingOptions(fingerprint: .encoded)) { $0 += $1 }
+  }
+
+  @Test func `eventually is about the state after the clients`() async throws {
     let failure = await #expect(throws: Simulation.Failure.self) {
-      // The child process runs the first test case, so only the seed tells which case this is.
-      try await Simulation(seeds: seed...seed, stepLimit: 1_000) { world in
-        let seed = world.seed
-        world.process("server") { _ in
-          if seed != 0 { await withCheckedContinuation { (_: CheckedContinuation<Void, Never>) in } }
-        }
+      try await Simulation(seeds: 1...1) { world in
+        let log = world.log()
+        world.client { try await Self.counter(on: log.reliable).send(1) }
+        world.eventually("it is zero", in: { try await Self.counter(on: log.reliable) }) { $0 == 0 }
+      }.run()
+    }
+    #expect(failure?.description.contains("not eventually: it is zero. The state is 1") == true)
+  }
+
+  @Test func `a condition whose store stops is a failure`() async throws {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        let log = world.log()
+        world.always("it is small", in: { try await Self.counter(on: log.reliable) }) { $0 < 10 }
         world.client {
-          struct Refused: Error {}
-          if seed == 1 { throw Refused() }
-          while seed == 3 { await Task.yield() }
-          await withCheckedContinuation { (_: CheckedContinuation<Void, Never>) in }
+          // No counter decodes a text.
+          let texts = try await RootStore<[String], String>(
+            following: log.reliable, initialState: [], options: FollowingOptions(fingerprint: .unchecked)
+          ) { $0.append($1) }
+          try await texts.send("text")
+          try await Task.sleep(for: .seconds(60))
         }
       }.run()
     }
-    #expect(failure?.description.contains(expected) == true, "\(failure?.description ?? "no failure")")
+    #expect(failure?.description.contains("the store of the condition \"it is small\" has ended") == true)
+  }
+
+  /// SAFETY: used only by jobs of one simulation, which run on one thread.
+  private final class Crash: @unchecked Sendable { var isOver = false }
+
+  @Test func `a crashed process learns nothing from the log`() async throws {
+    try await Simulation(seeds: 1...50) { world in
+      let log = world.log(.unreliable)
+      let crash = Crash()
+      let server = world.process("server") { process in
+        process.offer(1)
+        await Self.forever()
+      }
+      world.client {
+        try? await server.call { (_: Int) in
+          for _ in 0..<20 { log.append([1]) { _ in if crash.isOver { world.fail("it goes on") } } }
+          server.crash()
+          crash.isOver = true
+          await Self.forever()
+        }
+        // Releases the appends that the log holds back.
+        for _ in 0..<20 { log.append([2]) { _ in } }
+        try await Task.sleep(for: .seconds(1))
+      }
+    }.run()
+  }
+
+  @Test func `a cancelled request ends`() async throws {
+    try await Simulation(seeds: 1...50) { world in
+      let server = world.process("server") { process in
+        try await Task.sleep(for: .seconds(10))
+        process.offer(1)
+        await Self.forever()
+      }
+      for delay in [1, 20] {
+        world.client {
+          let request = Task { try await server.call { (_: Int) in try await Task.sleep(for: .seconds(1_000)) } }
+          try await Task.sleep(for: .seconds(delay))
+          request.cancel()
+          if case .success = await request.result { world.fail("a cancelled request has succeeded") }
+        }
+      }
+    }.run()
   }
 }

@@ -28,7 +28,7 @@
         let begun = Begun()
         let faults: [SimulatedProcess.Fault] = [
           .crashing(every: .seconds(60)), .pausing(every: .seconds(60), for: .seconds(30)),
-          .partitioned(every: .seconds(60), for: .seconds(8)), .clockJumping(every: .seconds(60), by: .seconds(5)),
+          .disconnecting(every: .seconds(60), for: .seconds(8)), .clockJumping(every: .seconds(60), by: .seconds(5)),
         ]
         let machines = (1...2).map { number in
           world.process("machine \(number)", faults) { machine in
@@ -38,8 +38,7 @@
             }
             let queue = try await Self.queue(on: log, worker)
             machine.offer(queue)
-            // They end if the queue's store stops.
-            for await _ in queue.states() {}
+            for await case .stopped in queue.logPhases() { break }
           }
         }
         for number in 1...10 {
