@@ -6,21 +6,26 @@
 
 #include "CSimulation.h"
 
-#if defined(__linux__)
+// Also defines __GLIBC__.
+#include <stdint.h>
+
+#if defined(__linux__) && defined(__GLIBC__)
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
-typedef long system_call(long, long, long, long, long, long, long);
+typedef long system_call(long, ...);
 
 static const int64_t second = 1000000000;
 // The wall clock of a simulation begins on 2025-01-01.
@@ -45,13 +50,15 @@ void simulation_set_seed(uint64_t seed) {
 
 uint64_t simulation_random_state(void) { return state; }
 
-int simulation_fork(void) {
+int simulation_fork(unsigned seconds) {
   pid_t parent = getpid();
   int child = (int)fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // It may have ended before.
+    // The parent may have exited before `prctl`.
     if (getppid() != parent) _exit(1);
+    struct rlimit limit = {seconds, seconds + 1};
+    setrlimit(RLIMIT_CPU, &limit);
   }
   return child;
 }
@@ -74,6 +81,17 @@ int gettimeofday(struct timeval *restrict time, void *restrict zone) {
   return 0;
 }
 
+time_t time(time_t *result) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;
+  if (result) *result = now.tv_sec;
+  return now.tv_sec;
+}
+
+int timespec_get(struct timespec *time, int base) {
+  return base == TIME_UTC && clock_gettime(CLOCK_REALTIME, time) == 0 ? base : 0;
+}
+
 // SplitMix64.
 static uint64_t next(void) {
   uint64_t mixed = state += 0x9E3779B97F4A7C15;
@@ -82,10 +100,14 @@ static uint64_t next(void) {
   return mixed ^ (mixed >> 31);
 }
 
-// The Swift runtime asks for random numbers by it.
+// The Swift runtime gets random numbers from `syscall(SYS_getrandom, …)`.
 long syscall(long number, ...) {
   static _Atomic(system_call *) original = NULL;
   if (!original) original = (system_call *)dlsym(RTLD_NEXT, "syscall");
+  if (!original) {
+    errno = ENOSYS;
+    return -1;
+  }
   va_list list;
   va_start(list, number);
   long a[6];
@@ -103,10 +125,35 @@ ssize_t getrandom(void *buffer, size_t size, unsigned int flags) {
 }
 
 int getentropy(void *buffer, size_t size) {
+  if (size > 256) {
+    errno = EIO;
+    return -1;
+  }
   return getrandom(buffer, size, 0) == (ssize_t)size ? 0 : -1;
 }
 
-// Of Foundation, for UUID(), version 4.
+void arc4random_buf(void *buffer, size_t size) {
+  // A request of the kernel may return less.
+  for (size_t done = 0; done < size;) {
+    ssize_t count = getrandom((char *)buffer + done, size - done, 0);
+    if (count > 0) done += (size_t)count;
+  }
+}
+
+uint32_t arc4random(void) {
+  uint32_t number;
+  arc4random_buf(&number, sizeof number);
+  return number;
+}
+
+uint32_t arc4random_uniform(uint32_t limit) {
+  // The remainder of 64 bits: its bias is at most one in four billion.
+  uint64_t number;
+  arc4random_buf(&number, sizeof number);
+  return limit ? (uint32_t)(number % limit) : 0;
+}
+
+// Replaces Foundation's function behind `UUID()` (version 4).
 void _foundation_uuid_generate_random(unsigned char *uuid) {
   getrandom(uuid, 16, 0);
   uuid[6] = (uuid[6] & 0x0F) | 0x40;
@@ -118,6 +165,6 @@ void _foundation_uuid_generate_random(unsigned char *uuid) {
 void simulation_set_time(int64_t time, int64_t wall) { (void)time, (void)wall; }
 void simulation_set_seed(uint64_t seed) { (void)seed; }
 uint64_t simulation_random_state(void) { return 0; }
-int simulation_fork(void) { return -1; }
+int simulation_fork(unsigned seconds) { return (void)seconds, -1; }
 
 #endif

@@ -1,4 +1,4 @@
-#if Simulation && compiler(>=6.3) && os(Linux)
+#if Simulation && compiler(>=6.3) && canImport(Glibc)
   import Foundation
 
   /// Runs requests in child processes: this program, started again.
@@ -28,7 +28,7 @@
           ?? CommandLine.arguments[0])
       process.arguments = arguments
       var environment = ProcessInfo.processInfo.environment
-      // So that the simulated code may depend on the order of a set.
+      // Gives sets and dictionaries one order in every child, unless a check asks for another.
       environment["SWIFT_DETERMINISTIC_HASHING"] = hasRandomHashing ? "0" : "1"
       environment[ChildRequest.variable] = String(decoding: try JSONEncoder().encode(request), as: UTF8.self)
       process.environment = environment
@@ -39,7 +39,7 @@
       let id = process.processIdentifier
       var hasEnded = false
       defer {
-        if !hasEnded {
+        if !hasEnded, process.isRunning {
           kill(id, SIGKILL)
           waitpid(id, nil, 0)
         }
@@ -55,7 +55,10 @@
       }
       hasEnded = true
       guard let data = try? Data(contentsOf: URL(fileURLWithPath: request.path(of: .answer))) else {
-        throw failure("The child process ended before \(call).", errors)
+        let hasStarted = FileManager.default.fileExists(atPath: request.path(of: .started))
+        throw failure(
+          "The child process ended \(hasStarted ? "in" : "before") \(call). The caller must be a test without parameters, "
+            + "or pass the test's `#function`.", errors)
       }
       return try JSONDecoder().decode([WorldResult].self, from: data)
 

@@ -1,4 +1,4 @@
-#if Simulation && compiler(>=6.3) && os(Linux)
+#if Simulation && compiler(>=6.3) && canImport(Glibc)
   import Foundation
 
   /// The worlds that a child process runs. Passed in the environment.
@@ -11,10 +11,10 @@
     var parent: Int32 = 0
     var first: UInt64
     var last: UInt64
-    /// A seed that the child runs by itself before it makes copies: they need not fill the runtime's caches again.
+    /// A seed that the child runs before it forks, so that the copies inherit filled caches of the runtime.
     var warmUp: UInt64
     var settings: World.Settings
-    /// The only reason that counts as a failure.
+    /// If set, only failures with this reason count.
     var expected: String?
 
     static let variable = "PUREDUX_SIMULATION"
@@ -33,12 +33,49 @@
     func path(of file: File) -> String { directory + "/" + file.rawValue }
   }
 
+  /// A seed, with the clients and faults that are left out: `22-c0-f3` is seed 22 without the first client and the
+  /// fourth fault.
+  struct WorldName {
+    let seed: UInt64
+    private(set) var omittedClients: Set<Int> = []
+    private(set) var omittedFaults: Set<Int> = []
+
+    init(_ seed: UInt64, _ settings: World.Settings) {
+      self.seed = seed
+      (omittedClients, omittedFaults) = (settings.omittedClients, settings.omittedFaults)
+    }
+
+    init?(_ text: String) {
+      var parts = text.split(separator: "-", omittingEmptySubsequences: false)
+      guard let seed = UInt64(parts.removeFirst()) else { return nil }
+      self.seed = seed
+      for part in parts {
+        guard let index = Int(part.dropFirst()) else { return nil }
+        switch part.first {
+        case "c": omittedClients.insert(index)
+        case "f": omittedFaults.insert(index)
+        default: return nil
+        }
+      }
+    }
+
+    var text: String {
+      "\(seed)" + omittedClients.sorted().map { "-c\($0)" }.joined()
+        + omittedFaults.sorted().map { "-f\($0)" }.joined()
+    }
+  }
+
   /// The result of one world.
   struct WorldResult: Codable, Sendable {
     struct Failure: Codable, Sendable {
       /// The kind of failure.
       var reason: String
       var details = ""
+
+      /// Whether something did not happen, as opposed to something that happened.
+      var isAboutProgress: Bool {
+        [World.notEventually, World.standstill, World.livelock, World.tooLong].contains { reason.hasPrefix($0) }
+      }
     }
 
     var seed: UInt64

@@ -1,9 +1,11 @@
-#if Simulation && compiler(>=6.3) && os(Linux)
+#if Simulation && compiler(>=6.3) && canImport(Glibc)
   internal import CSimulation
   @_spi(ExperimentalCustomExecutors) @_spi(ExperimentalScheduling) import _Concurrency
   import Foundation
 
   // The runtime's number of a task; zero for an actor's own job. The library has no other name for the task of a job.
+  //
+  // SAFETY: the runtime exports this function with this signature, and the job is alive in each call.
   @_silgen_name("swift_task_getJobTaskId")
   private func taskID(of job: UnownedJob) -> UInt64
 
@@ -19,14 +21,14 @@
 
     private(set) var schedule = Schedule<UnownedJob>(seed: 0)
     private var processOfJob = outside
-    private var chosen: Int?
+    private var processOverride: Int?
     /// By the runtime's number, which depends on the earlier tasks of the process.
     private var tasks: [UInt64: (number: Int, process: Int)] = [:]
-    private var woken: [Int] = []
+    private var readied: [Int] = []
     private var isDropped: Set<Int> = []
     private var clockErrors: [Int: Int64] = [:]
     private var thread: pthread_t?
-    /// Tasks that have not ended refer to their world.
+    /// Kept, because tasks that have not ended hold unowned references to their world.
     private var worlds: [World] = []
 
     /// Makes this the executor of the whole process, for the rest of its life. The calling thread is the one that runs
@@ -60,7 +62,7 @@
       /// Zero for an actor's own job.
       let task: Int
       /// The tasks that this step made ready, in order.
-      let woken: [Int]
+      let readied: [Int]
     }
 
     /// Runs the next job. Nil if there is none.
@@ -68,20 +70,20 @@
       guard let (job, process) = schedule.next() else { return nil }
       simulation_set_time(Self.origin + schedule.now, clockErrors[process] ?? 0)
       processOfJob = process
-      // The job is gone when it has run.
+      // Read first: running the job frees it.
       let task = tasks[taskID(of: job)]?.number ?? 0
-      woken = []
+      readied = []
       // SAFETY: this object is the executor of the job, and lives as long as the process.
       unsafe job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
       processOfJob = Self.outside
-      for number in [task] + woken { schedule.record(UInt64(number)) }
+      for number in [task] + readied { schedule.record(UInt64(number)) }
       schedule.record(simulation_random_state())
-      return Step(process: process, task: task, woken: woken)
+      return Step(process: process, task: task, readied: readied)
     }
 
-    /// The process that runs: that of the present task. An actor's own job may run tasks of several processes.
+    /// The process that runs: that of the current task. An actor's own job may run tasks of several processes.
     var current: Int {
-      if let chosen { return chosen }
+      if let processOverride { return processOverride }
       // SAFETY: a task is a job, so the pointer to a task is the pointer to a job. Both types hold nothing else, and the
       // task is alive in the closure.
       let id = unsafe withUnsafeCurrentTask { task in
@@ -90,15 +92,13 @@
       return id.flatMap { tasks[$0]?.process } ?? processOfJob
     }
 
-    /// Performs work as a process: the tasks that it makes belong to that.
+    /// Runs a body on behalf of a process, which owns the tasks that the body creates.
     func within<Result>(_ process: Int, _ body: () -> Result) -> Result {
-      let outer = chosen
-      chosen = process
-      defer { chosen = outer }
+      let outer = processOverride
+      processOverride = process
+      defer { processOverride = outer }
       return body()
     }
-
-    func isAlive(_ process: Int) -> Bool { !isDropped.contains(process) }
 
     func drop(_ process: Int) {
       isDropped.insert(process)
@@ -106,7 +106,7 @@
     }
 
     func pause(_ process: Int, for time: Duration) {
-      schedule.pause(process, until: schedule.now + time.nanoseconds)
+      schedule.pause(process, for: time.nanoseconds)
     }
 
     /// Sets the wall clock of a process ahead.
@@ -125,20 +125,21 @@
     ) {
       let job = UnownedJob(job)
       guard let process = process(of: job) else { return }
-      schedule.add(job, of: process, at: schedule.now + ((delay as? Duration)?.nanoseconds ?? 0))
+      schedule.add(job, of: process, after: (delay as? Duration)?.nanoseconds ?? 0)
     }
 
     func enqueue<C: Clock>(_ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C) {
       enqueue(job, after: clock.now.duration(to: instant), tolerance: tolerance, clock: clock)
     }
 
-    /// The process that a job belongs to: that of its task, or of the task that made it. Nil if the job is never to run.
+    /// The process that a job belongs to: that of its task, or of the task that created it. Nil if the job is never to
+    /// run.
     private func process(of job: UnownedJob) -> Int? {
       guard let thread, pthread_equal(thread, pthread_self()) != 0 else { return nil }
       let id = taskID(of: job)
       let task = id == 0 ? (number: 0, process: current) : tasks[id, default: (tasks.count + 1, current)]
       if id != 0 { tasks[id] = task }
-      woken.append(task.number)
+      readied.append(task.number)
       return isDropped.contains(task.process) ? nil : task.process
     }
 

@@ -1,4 +1,4 @@
-#if Simulation && compiler(>=6.3) && os(Linux)
+#if Simulation && compiler(>=6.3) && canImport(Glibc)
   import PureduxLogTesting
 
   /// Decides which job runs next, on one thread and in virtual time: a pure state machine. The seed determines every
@@ -31,7 +31,7 @@
     private(set) var now: Int64 = 0
     private(set) var stepCount = 0
     /// The last step for which time advanced to a deadline, because nothing else could run.
-    private(set) var lastRest = 0
+    private(set) var lastTimeAdvance = 0
     /// Two runs with the same hash have made the same decisions.
     private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 
@@ -41,7 +41,14 @@
 
     mutating func add(_ job: Job, of process: Int) { ready.append(Entry(job: job, process: process)) }
 
-    mutating func add(_ job: Job, of process: Int, at time: Int64) {
+    /// Far enough from the largest number for any sum.
+    private static var end: Int64 { .max / 4 }
+
+    mutating func add(_ job: Job, of process: Int, after delay: Int64) {
+      add(job, of: process, at: delay < Self.end - now ? now + delay : Self.end)
+    }
+
+    private mutating func add(_ job: Job, of process: Int, at time: Int64) {
       deadlineCount += 1
       push(Deadline(time: max(time, now), number: deadlineCount, entry: Entry(job: job, process: process)))
     }
@@ -54,7 +61,7 @@
         if ready.isEmpty {
           guard let first = deadlines.first else { return nil }
           now = max(now, first.time)
-          lastRest = stepCount
+          lastTimeAdvance = stepCount
         } else {
           now += Int64(random(below: 20_000))
         }
@@ -77,9 +84,11 @@
       }
     }
 
-    mutating func pause(_ process: Int, until time: Int64) { pauses[process] = max(time, pauses[process] ?? 0) }
+    mutating func pause(_ process: Int, for time: Int64) {
+      pauses[process] = max(time < Self.end - now ? now + time : Self.end, pauses[process] ?? 0)
+    }
 
-    /// The jobs of a process never run.
+    /// Discards the jobs of a process.
     mutating func drop(_ process: Int) {
       ready.removeAll { $0.process == process }
       let left = deadlines.filter { $0.entry.process != process }

@@ -1,4 +1,4 @@
-#if Simulation && compiler(>=6.3) && os(Linux)
+#if Simulation && compiler(>=6.3) && canImport(Glibc)
   public import PureduxLog
   import PureduxLogTesting
 
@@ -26,31 +26,43 @@
 
     private var log: any OrderedLog { unreliable ?? reliable }
 
-    /// Whether the calling process reaches the log.
-    private var isReached: Bool {
+    /// Whether the calling process is connected to the log.
+    private var isConnected: Bool {
       let current = Engine.shared.current
       return !world.processes.contains { $0.incarnation == current && $0.isDisconnected }
+    }
+
+    private func checkConnection() throws(LogError) {
+      if !isConnected { throw Self.disconnected }
     }
 
     func becomeReliable() { unreliable?.becomeReliable() }
 
     public var entryLimit: Int { log.entryLimit }
     public var name: String? { log.name }
-    public var snapshots: (any SnapshotStore)? { log.snapshots }
-    public var summaries: (any SummaryStore)? { log.summaries }
+    public var snapshots: (any SnapshotStore)? { log.snapshots.map { Snapshots(store: $0, log: self) } }
+    public var summaries: (any SummaryStore)? { log.summaries.map { Summaries(store: $0, log: self) } }
 
     public func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+      perform(outcome: outcome) { log.append(entry, outcome: $0) }
+    }
+
+    private func perform<Value: Sendable>(
+      outcome: @escaping @Sendable (Result<Value, LogError>) -> Void,
+      _ request: (@escaping @Sendable (Result<Value, LogError>) -> Void) -> Void
+    ) {
       let caller = Engine.shared.current
-      // The log may tell the outcome in a step of another process, or after the caller's crash.
-      let tell: @Sendable (Result<UInt64, LogError>) -> Void = { result in
-        if Engine.shared.isAlive(caller) { Engine.shared.within(caller) { outcome(result) } }
+      // A task of the caller: the log may report the outcome in a step of another process, and the caller may have
+      // crashed or be paused.
+      let report: @Sendable (Result<Value, LogError>) -> Void = { result in
+        Engine.shared.within(caller) { _ = Task { outcome(result) } }
       }
-      let isReached = isReached
+      let isConnected = isConnected
       Engine.shared.within(Engine.outside) {
-        if isReached { return log.append(entry, outcome: tell) }
+        if isConnected { return request(report) }
         _ = Task {
           try? await Task.sleep(for: .seconds(1))
-          tell(.failure(Self.away))
+          report(.failure(Self.disconnected))
         }
       }
     }
@@ -60,9 +72,9 @@
       return AsyncThrowingStream { [self] continuation in
         let reading = Task {
           do {
-            guard isReached else { throw Self.away }
+            try checkConnection()
             for try await records in records {
-              guard isReached else { throw Self.away }
+              try checkConnection()
               continuation.yield(records)
             }
             continuation.finish()
@@ -75,20 +87,54 @@
     }
 
     public func head() async throws(LogError) -> UInt64 {
-      if !isReached { throw Self.away }
+      try checkConnection()
       return try await log.head()
     }
 
     public func truncate(through position: UInt64) async throws(LogError) {
-      if !isReached { throw Self.away }
+      try checkConnection()
       try await log.truncate(through: position)
     }
 
     public func erase(through position: UInt64) async throws(LogError) {
-      if !isReached { throw Self.away }
+      try checkConnection()
       try await log.erase(through: position)
     }
 
-    private static let away = LogError.unavailable("The process is cut off from the log.")
+    private struct Snapshots: SnapshotStore {
+      let store: any SnapshotStore
+      let log: SimulatedLog
+
+      func newest() async throws(LogError) -> LogSnapshot? {
+        try log.checkConnection()
+        return try await store.newest()
+      }
+
+      func save(_ snapshot: LogSnapshot) async throws(LogError) {
+        try log.checkConnection()
+        try await store.save(snapshot)
+      }
+
+      func replace(with snapshot: LogSnapshot) async throws(LogError) {
+        try log.checkConnection()
+        try await store.replace(with: snapshot)
+      }
+    }
+
+    private struct Summaries: SummaryStore {
+      let store: any SummaryStore
+      let log: SimulatedLog
+
+      func kept() async throws(LogError) -> LogSummary? {
+        try log.checkConnection()
+        return try await store.kept()
+      }
+
+      func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void) {
+        log.perform(outcome: outcome) { store.save(bytes, at: position, outcome: $0) }
+      }
+    }
+
+    private static let disconnected = LogError.unavailable("The process is cut off from the log.")
   }
 #endif

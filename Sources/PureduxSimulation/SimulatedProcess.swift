@@ -1,4 +1,6 @@
-#if Simulation && compiler(>=6.3) && os(Linux)
+#if Simulation && compiler(>=6.3) && canImport(Glibc)
+  import PureduxLog
+
   /// A process of a simulated world. A crash drops its tasks where they are, and releases nothing. Globals survive.
   ///
   /// SAFETY: used only by jobs of its simulation, which run on one thread, one at a time.
@@ -11,7 +13,7 @@
       case pausing(every: Duration, for: Duration)
       /// The process does not reach any log for a time.
       case disconnecting(every: Duration, for: Duration)
-      /// The wall clock of the process jumps, and is then wrong by at most this. Its other clocks do not jump.
+      /// The wall clock of the process jumps, and is then wrong by at most `by`. Its other clocks do not jump.
       case clockJumping(every: Duration, by: Duration)
     }
 
@@ -27,8 +29,8 @@
     private(set) var isUp = false
     private var disconnections = 0
     private var service: (any Sendable)?
-    private var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
-    private var calls: [Int: (caller: CheckedContinuation<Void, any Error>, task: Task<Void, Never>)] = [:]
+    private var waiting: [Int: Caller] = [:]
+    private var calls: [Int: (caller: Caller, task: Task<Void, Never>, process: Int)] = [:]
     private var callCount = 0
 
     init(
@@ -39,7 +41,8 @@
       self.faults = faults
       self.world = world
       self.work = work
-      for fault in faults { world.outside { await self.suffer(fault) } }
+      for fault in faults where fault.period <= .zero { world.fail("\(name): the period of a fault is not positive") }
+      for fault in faults { world.outside { await self.inject(fault) } }
     }
 
     var isDisconnected: Bool { disconnections > 0 }
@@ -52,10 +55,13 @@
 
     /// Makes a service, such as a store, available to `call`.
     public func offer(_ service: some Sendable) {
+      // A process that has crashed in this step.
+      let current = Engine.shared.current
+      guard isUp, current == incarnation || current == Engine.outside else { return }
       self.service = service
       let waiters = waiting.sorted { $0.key < $1.key }
       waiting = [:]
-      for (_, waiter) in waiters { waiter.resume() }
+      for (_, waiter) in waiters { waiter.resume(.success(())) }
     }
 
     /// Calls the offered service within the process, as a request handler does. Waits until a service is offered.
@@ -72,10 +78,10 @@
       let answer = Answer<Result>()
       try await withTaskCancellationHandler {
         while service == nil { try await untilOffered(number) }
-        try await withCheckedThrowingContinuation { (caller: CheckedContinuation<Void, any Error>) in
-          guard let service else { return caller.resume(throwing: Crashed()) }
+        try await Caller.wait { caller in
+          guard let service else { return caller.resume(.failure(Crashed())) }
           guard let service = service as? Service else {
-            return caller.resume(throwing: ServiceMismatch(description: "\(name) offers no \(Service.self)"))
+            return caller.resume(.failure(ServiceMismatch(description: "\(name) offers no \(Service.self)")))
           }
           Engine.shared.within(incarnation) {
             let task = Task { [self] in
@@ -84,9 +90,9 @@
               } catch {
                 answer.result = .failure(error)
               }
-              calls.removeValue(forKey: number)?.caller.resume()
+              calls.removeValue(forKey: number)?.caller.resume(.success(()))
             }
-            calls[number] = (caller, task)
+            calls[number] = (caller, task, incarnation)
           }
           if Task.isCancelled { cancel(number) }
         }
@@ -97,19 +103,20 @@
     }
 
     private func untilOffered(_ number: Int) async throws {
-      try await withCheckedThrowingContinuation { (caller: CheckedContinuation<Void, any Error>) in
-        if Task.isCancelled { return caller.resume(throwing: CancellationError()) }
-        if service == nil { waiting[number] = caller } else { caller.resume() }
+      try await Caller.wait { caller in
+        if Task.isCancelled { return caller.resume(.failure(CancellationError())) }
+        if service == nil { waiting[number] = caller } else { caller.resume(.success(())) }
       }
     }
 
     private func cancel(_ number: Int) {
-      waiting.removeValue(forKey: number)?.resume(throwing: CancellationError())
-      calls[number]?.task.cancel()
+      waiting.removeValue(forKey: number)?.resume(.failure(CancellationError()))
+      // The cancellation handlers of the request belong to its process.
+      if let call = calls[number] { Engine.shared.within(call.process) { call.task.cancel() } }
     }
 
-    /// Ends the process without cleanup. It restarts after one second. A task of the process that calls this runs on up
-    /// to its next `await` that waits.
+    /// Ends the process without cleanup. It restarts after one second. A task of the process that calls this continues
+    /// until it waits for something.
     public func crash() {
       guard isUp else { return }
       world.note("\(name) crashes")
@@ -118,7 +125,7 @@
       Engine.shared.drop(incarnation)
       let callers = calls.sorted { $0.key < $1.key }
       calls = [:]
-      for (_, call) in callers { call.caller.resume(throwing: Crashed()) }
+      for (_, call) in callers { call.caller.resume(.failure(Crashed())) }
       world.outside { [self] in
         try? await Task.sleep(for: .seconds(1))
         start()
@@ -135,17 +142,21 @@
             try await work(self)
             if isUp, self.incarnation == incarnation { world.fail("\(name) returned") }
           } catch {
-            if isUp, self.incarnation == incarnation { world.fail("\(name) threw an error", details: "\(error)") }
+            guard isUp, self.incarnation == incarnation else { return }
+            // An opening that did not reach the log in time.
+            if case LogError.unavailable = error { return crash() }
+            world.fail("\(name) threw an error", details: "\(error)")
           }
         }
       }
     }
 
-    private func suffer(_ fault: Fault) async {
+    private func inject(_ fault: Fault) async {
       while true {
-        // With this mean.
+        // The mean of these times is the period.
         try? await Task.sleep(for: fault.period * Double.random(in: 0..<2))
-        if world.isQuiet { return }
+        if world.haveFaultsEnded { return }
+        if !isUp { continue }
         switch fault {
         case .crashing: crash()
         case .pausing(_, let time):
@@ -166,6 +177,22 @@
 
     private struct ServiceMismatch: Error, CustomStringConvertible {
       let description: String
+    }
+
+    /// A task that waits, in its own process. It is made ready there, whoever resumes it: a crash or a pause of the
+    /// process that answers does not stop an actor of the caller.
+    private struct Caller {
+      private let continuation: CheckedContinuation<Void, any Error>
+      private let process: Int
+
+      func resume(_ result: Swift.Result<Void, any Error>) {
+        Engine.shared.within(process) { continuation.resume(with: result) }
+      }
+
+      static func wait(_ body: (Caller) -> Void) async throws {
+        let process = Engine.shared.current
+        try await withCheckedThrowingContinuation { body(Caller(continuation: $0, process: process)) }
+      }
     }
 
     private final class Answer<Result: Sendable>: @unchecked Sendable {

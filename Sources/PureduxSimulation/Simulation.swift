@@ -1,4 +1,4 @@
-#if Simulation && compiler(>=6.3) && os(Linux)
+#if Simulation && compiler(>=6.3) && canImport(Glibc)
   import Foundation
   import Puredux
 
@@ -26,7 +26,7 @@
   ///
   /// Worlds run in child processes. A child is this program, started again: with Swift Testing, it executes only the
   /// calling test, which must have no parameters. Earlier calls of `run()` return an empty report there, so require
-  /// nothing of their results: `#require` would end the child.
+  /// nothing of their results: `#require` would end the child. One line must not have two calls of `run()` at a time.
   public struct Simulation: Sendable {
     private let seeds: ClosedRange<UInt64>
     private let regressions: [UInt64]
@@ -52,9 +52,9 @@
     public struct Report: Sendable {
       /// The number of worlds.
       public var worlds = 0
-      /// The steps of all worlds. A step runs one task up to its next `await` that waits.
+      /// The steps of all worlds. A step runs one task until it waits or changes its executor.
       public var steps = 0
-      /// The names of `World.sometimes` whose condition was true in no world.
+      /// The names of `World.sometimes` whose condition was false in every world.
       public var neverReached: [String] = []
     }
 
@@ -77,31 +77,35 @@
 
     /// Runs the worlds, one for each processor at a time, and returns when all have passed.
     ///
-    /// If the environment has `PUREDUX_SEED`, every simulation of the process runs only that seed. With `PUREDUX_TRACE`, a
-    /// failure shows all its events and steps.
+    /// If the environment has `PUREDUX_SIMULATION_SEED`, every simulation of the process runs only that world: a seed, or
+    /// a smaller world that a report names. With `PUREDUX_SIMULATION_TRACE=events`, a failure shows all its events; with
+    /// `PUREDUX_SIMULATION_TRACE=steps`, also its steps.
     ///
     /// - Parameters:
     ///   - arguments: The arguments of the child processes. By default, those of this process; in a test, those that run
     ///     the calling test alone.
     ///   - check: Whether each world is repeated and compared.
-    ///   - function: The calling function, whose name selects the test.
+    ///   - function: The calling test, whose name selects it. A helper passes the `#function` of its caller.
     ///   - fileID: Identifies the call, with `line`.
     ///   - line: The line of the call.
-    /// - Throws: `Failure` for a world that fails, the first one to be reported; Foundation's error if a child process cannot be started;
-    ///   `CancellationError`.
+    /// - Throws: `Failure` for the first world that is reported as failed, or if the caller is a test with parameters;
+    ///   Foundation's error if a child process cannot be
+    ///   started; `CancellationError`.
     @discardableResult
     public func run(
       arguments: [String]? = nil, checking check: Check = .none, function: String = #function, fileID: String = #fileID,
       line: Int = #line
     ) async throws -> Report {
-      let call = Self.nextCall(at: "\(fileID):\(line) \(function)")
+      let place = "\(fileID):\(line) \(function)"
+      let call = try Self.beginCall(at: place)
+      defer { Self.endCall(at: place) }
       if let request = ChildRequest.ofThisProcess {
         // A child goes on to the call that it was started for.
         guard request.call == call else { return Report() }
         carryOut(request)
       }
       let child = Child(
-        arguments: arguments ?? Self.arguments(toRun: function), call: call,
+        arguments: try arguments ?? Self.arguments(toRun: function), call: call,
         hasRandomHashing: check == .stepsWithRandomHashing)
       var batches = try batches()
       var report = Report()
@@ -129,20 +133,28 @@
       return report
     }
 
-    private static let calls = LockedValue<[String: Int]>([:])
+    private static let calls = LockedValue<[String: (count: Int, isRunning: Bool)]>([:])
 
-    /// The call's place, and its number there: a loop or a helper may call `run` again.
-    private static func nextCall(at place: String) -> String {
-      calls.withLock { calls in
-        calls[place, default: 0] += 1
-        return "\(place) \(calls[place, default: 0])"
+    /// Returns the call's place with its number there: a loop or a helper may call `run` again.
+    private static func beginCall(at place: String) throws -> String {
+      let (count, isFirst) = calls.withLock { calls in
+        let (count, isRunning) = calls[place, default: (0, false)]
+        calls[place] = (count + 1, true)
+        return (count + 1, !isRunning)
       }
+      if !isFirst { throw Failure(seed: 0, description: "Two calls of run() at \(place) run at a time.") }
+      return "\(place) \(count)"
     }
 
+    private static func endCall(at place: String) { calls.withLock { $0[place]?.isRunning = false } }
+
     private func request(for seeds: ClosedRange<UInt64>) -> ChildRequest {
-      ChildRequest(
-        first: seeds.lowerBound, last: seeds.upperBound, warmUp: self.seeds.lowerBound,
-        settings: World.Settings(stepLimit: stepLimit))
+      var settings = World.Settings(stepLimit: stepLimit)
+      if let world = Self.chosenText.flatMap(WorldName.init) {
+        (settings.omittedClients, settings.omittedFaults) = (world.omittedClients, world.omittedFaults)
+      }
+      return ChildRequest(
+        first: seeds.lowerBound, last: seeds.upperBound, warmUp: self.seeds.lowerBound, settings: settings)
     }
 
     private func results(
@@ -160,12 +172,17 @@
     }
 
     private func batches() throws -> Batches {
-      guard let text = ProcessInfo.processInfo.environment["PUREDUX_SEED"] else {
+      guard let text = Self.chosenText else {
         return Batches(regressions: regressions[...], next: seeds.lowerBound, last: seeds.upperBound)
       }
-      guard let seed = UInt64(text) else { throw Failure(seed: 0, description: "PUREDUX_SEED is no seed: \(text)") }
-      return Batches(regressions: [seed], next: nil, last: seed)
+      guard let world = WorldName(text) else {
+        throw Failure(seed: 0, description: "PUREDUX_SIMULATION_SEED names no world: \(text)")
+      }
+      return Batches(regressions: [world.seed], next: nil, last: world.seed)
     }
+
+    /// The world that the environment names.
+    private static var chosenText: String? { ProcessInfo.processInfo.environment["PUREDUX_SIMULATION_SEED"] }
 
     /// The seeds of one child each.
     private struct Batches {
@@ -183,13 +200,20 @@
     }
 
     /// In a process of Swift Testing, the arguments that run one test.
-    private static func arguments(toRun function: String) -> [String] {
+    private static func arguments(toRun function: String) throws -> [String] {
       var arguments = Array(CommandLine.arguments.dropFirst())
       guard arguments.contains("--testing-library") || CommandLine.arguments[0].hasSuffix(".xctest") else {
         return arguments
       }
+      // A child would not know which of the test's cases it is for.
+      if function.contains(":") {
+        throw Failure(seed: 0, description: "\(function) has parameters. Call run() in a test without parameters.")
+      }
       // The child must not write over the files of this process.
-      let dropped = ["--filter", "--skip", "--xunit-output", "--event-stream-output-path", "--attachments-path"]
+      let dropped = [
+        "--filter", "--skip", "--xunit-output", "--event-stream-output-path", "--attachments-path",
+        "--experimental-event-stream-output", "--experimental-attachments-path",
+      ]
       arguments.removeAll { argument in dropped.contains { argument.hasPrefix($0 + "=") } }
       while let index = arguments.firstIndex(where: dropped.contains) {
         arguments.removeSubrange(index...min(index + 1, arguments.count - 1))
@@ -203,11 +227,14 @@
     /// Repeats a failure with its trace, and looks for a smaller world that fails.
     private func explain(_ failed: WorldResult, by child: Child) async throws -> Failure {
       var request = request(for: failed.seed...failed.seed)
-      let showsAll = ProcessInfo.processInfo.environment["PUREDUX_TRACE"] != nil
-      request.settings.trace = showsAll ? .steps : .events
+      let trace = ProcessInfo.processInfo.environment["PUREDUX_SIMULATION_TRACE"]
+      let showsAll = trace != nil
+      request.settings.trace = trace == nil || trace == "events" ? .events : .steps
       guard let repeated = try await child.run(request).last, repeated.hash == failed.hash else {
         return try await difference(of: failed.seed, by: child, after: failed)
       }
+      // Read even if a time limit ends the test first.
+      FileHandle.standardError.write(Data("seed \(failed.seed) \(failed.summary)\n".utf8))
       // A world that traps or does not end has counted nothing.
       let (smallest, shown) =
         showsAll || repeated.steps == 0 ? (request, repeated) : try await shrink(repeated, request, by: child)
@@ -219,17 +246,25 @@
           "With \(clients) of \(repeated.clientCount) clients and \(faults) of \(repeated.faultCount) faults, "
             + "seed \(shown.seed) \(shown.summary)")
       }
-      lines += shown.trace.suffix(showsAll ? .max : 30)
-      lines.append("Repeat it with PUREDUX_SEED=\(failed.seed) in the environment.")
+      let events = shown.trace.suffix(showsAll ? .max : 30)
+      if events.count < shown.trace.count { lines.append("Earlier events: \(shown.trace.count - events.count)") }
+      lines += events
+      let names = [WorldName(failed.seed, request.settings), WorldName(shown.seed, smallest.settings)].map(\.text)
+      lines.append(
+        "Repeat it with PUREDUX_SIMULATION_SEED=\(names[0]) in the environment"
+          + (names[0] == names[1] ? "." : ", and the smaller world with PUREDUX_SIMULATION_SEED=\(names[1])."))
       return Failure(seed: failed.seed, description: lines.joined(separator: "\n"))
     }
 
-    /// Leaves out one client or fault after the other, as long as the world fails.
+    /// Leaves out one client or fault after the other, as long as the world fails, and for a minute at most. Without a
+    /// client, what another one waits for may not happen, so a failure to get on keeps all clients.
     private func shrink(
       _ failed: WorldResult, _ request: ChildRequest, by child: Child
     ) async throws -> (ChildRequest, WorldResult) {
       var smallest = (request: request, result: failed)
+      let end = ContinuousClock.now + .seconds(60)
       func attempt(_ change: (inout World.Settings) -> Void) async throws {
+        guard ContinuousClock.now < end else { return }
         var smaller = smallest.request
         change(&smaller.settings)
         // The schedule changes, so other seeds may have to be tried.
@@ -240,7 +275,8 @@
         (smaller.first, smaller.last) = (found.seed, found.seed)
         smallest = (smaller, found)
       }
-      for client in (0..<failed.clientCount).reversed() { try await attempt { $0.omittedClients.insert(client) } }
+      let clients = failed.failure?.isAboutProgress == true ? 0 : failed.clientCount
+      for client in (0..<clients).reversed() { try await attempt { $0.omittedClients.insert(client) } }
       for fault in (0..<failed.faultCount).reversed() { try await attempt { $0.omittedFaults.insert(fault) } }
       return smallest
     }
@@ -274,7 +310,7 @@
     // MARK: In a child
 
     private func carryOut(_ request: ChildRequest) -> Never {
-      Copy(request: request).run { seed in
+      Forks(request: request).run { seed in
         let world = World(seed: seed, request.settings)
         world.run(setUp)
         return WorldResult(of: world, Engine.shared.schedule)

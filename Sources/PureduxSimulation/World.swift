@@ -1,4 +1,4 @@
-#if Simulation && compiler(>=6.3) && os(Linux)
+#if Simulation && compiler(>=6.3) && canImport(Glibc)
   import Foundation
   public import Puredux
   import PureduxLogTesting
@@ -29,8 +29,10 @@
     private var clients: [Client] = []
     private(set) var processes: [SimulatedProcess] = []
     private var logs: [SimulatedLog] = []
+    /// The conditions of `always` that have seen no state.
+    private var unchecked: Set<String> = []
     private var finalChecks: [@Sendable () async throws -> Void] = []
-    private(set) var isQuiet = false
+    private(set) var haveFaultsEnded = false
     private var processCount = Engine.outside
     /// Resumed when the last client is done.
     private var lastClient: CheckedContinuation<Void, Never>?
@@ -65,7 +67,7 @@
     }
 
     /// The users of random numbers. Each has its own sequence.
-    enum Chance {
+    enum RandomSequence {
       case schedule
       case system
       case log(Int)
@@ -79,8 +81,8 @@
       }
     }
 
-    func seed(of chance: Chance) -> UInt64 {
-      var generator = SeededGenerator(seed: seed ^ (chance.number &* 0xD1B5_4A32_D192_ED03))
+    func seed(of sequence: RandomSequence) -> UInt64 {
+      var generator = SeededGenerator(seed: seed ^ (sequence.number &* 0xD1B5_4A32_D192_ED03))
       return generator.next()
     }
 
@@ -93,13 +95,14 @@
       return log
     }
 
-    /// Starts a process. If its work returns or throws while the simulation runs, the simulation fails.
+    /// Starts a process. If its work returns or throws, the world fails. `LogError.unavailable`, which an
+    /// opening throws if it does not reach the log in time, restarts the process, like a crash.
     ///
     /// - Parameters:
     ///   - name: The name in reports.
     ///   - faults: What happens to the process.
-    ///   - work: Opens stores, offers a service to clients (`SimulatedProcess.offer`), and then runs until it is
-    ///     cancelled. Called again at each restart.
+    ///   - work: Opens stores, offers a service to clients (`SimulatedProcess.offer`), and then runs for ever. A crash
+    ///     stops it without a cancellation. Called again at each restart.
     @discardableResult
     public func process(
       _ name: String, _ faults: [SimulatedProcess.Fault] = [],
@@ -113,11 +116,15 @@
       return process
     }
 
-    /// Starts a client: work outside of the processes. The simulation ends when all clients have returned. If one
-    /// throws, the simulation fails.
-    public func client(_ name: String = "client", _ work: @escaping @Sendable () async throws -> Void) {
+    /// Starts a client: work outside of the processes. After the last client has returned, the world evaluates the
+    /// conditions of `eventually`, and ends. If a client throws, the world fails.
+    ///
+    /// - Parameters:
+    ///   - name: The name in reports. By default, "client" with its number.
+    ///   - work: What the client does.
+    public func client(_ name: String? = nil, _ work: @escaping @Sendable () async throws -> Void) {
       let index = clients.count
-      clients.append(Client(name: "\(name) \(index + 1)"))
+      clients.append(Client(name: name ?? "client \(index + 1)"))
       if settings.omittedClients.contains(index) {
         clients[index].isDone = true
         return
@@ -136,7 +143,8 @@
 
     // MARK: Conditions
 
-    /// Fails the simulation if a state violates a condition.
+    /// Fails the world if a state violates a condition, from the opening of the store until ten seconds after the last
+    /// client has returned. States that a snapshot replaces before they are read are not checked.
     ///
     /// - Parameters:
     ///   - name: The condition, as a sentence, for reports.
@@ -144,8 +152,9 @@
     ///   - condition: Called with each state, in order.
     public func always<State, Action>(
       _ name: String, in open: @escaping @Sendable () async throws -> RootStore<State, Action>,
-      _ condition: @escaping @Sendable (State) -> Bool
+      _ condition: @escaping @Sendable (State) async -> Bool
     ) {
+      unchecked.insert(name)
       outside { [self] in
         do {
           while true {
@@ -157,8 +166,9 @@
               }
               return nil
             }
-            for await state in store.states() where !condition(state) {
-              return fail("not always: \(name)", details: "The state is \(state)")
+            for await state in store.states() {
+              unchecked.remove(name)
+              if await !condition(state) { return fail("not always: \(name)", details: "The state is \(state)") }
             }
             // Reopened if the log was truncated faster than it was read.
             let reason = await stop.value
@@ -171,8 +181,8 @@
       }
     }
 
-    /// Fails the simulation if the state does not fulfil a condition within ten virtual minutes after the last client has
-    /// returned.
+    /// Fails the world if the state does not fulfil a condition within ten virtual minutes after the last client has
+    /// returned. Several conditions are evaluated one after the other, each within ten minutes.
     ///
     /// - Parameters:
     ///   - name: The condition, as a sentence, for reports.
@@ -180,15 +190,18 @@
     ///   - condition: Called with the state once a second.
     public func eventually<State, Action>(
       _ name: String, in open: @escaping @Sendable () async throws -> RootStore<State, Action>,
-      _ condition: @escaping @Sendable (State) -> Bool
+      _ condition: @escaping @Sendable (State) async -> Bool
     ) {
       finalChecks.append { [self] in
-        let store = try await open()
+        let store: RootStore<State, Action>
+        do { store = try await open() } catch {
+          return fail("the store of the condition \"\(name)\" cannot be opened", details: "\(error)")
+        }
         for _ in 0..<600 {
-          if condition(await store.state) { return }
+          if await condition(await store.state) { return }
           try await Task.sleep(for: .seconds(1))
         }
-        fail("not eventually: \(name)", details: "The state is \(await store.state)")
+        fail("\(Self.notEventually): \(name)", details: "The state is \(await store.state)")
       }
     }
 
@@ -197,7 +210,9 @@
       engine.within(Engine.outside) { _ = Task { await work() } }
     }
 
-    /// Records whether something rare has happened. A simulation reports the names for which it was false in every world.
+    /// Records whether something rare has happened. `Simulation.Report.neverReached` has the names for which the condition
+    /// was false in every world. It does not know a name that no world has passed: to learn that a `catch` is never
+    /// reached, call this with `false` in the set-up.
     public func sometimes(_ name: String, _ condition: Bool) {
       reached[name] = reached[name] == true || condition
     }
@@ -212,9 +227,8 @@
     }
 
     /// Adds an event to the trace of this world, which the report of a failure shows.
-    public func note(_ event: @autoclosure () -> String) {
-      if settings.trace == .off { return }
-      add("\(name(of: engine.current)): \(event())")
+    public func note(_ event: String) {
+      if settings.trace != .off { add("\(name(of: engine.current)): \(event)") }
     }
 
     /// An instrument that adds a store's commits to the trace. Pass it as `StoreOptions.instrument`.
@@ -224,7 +238,7 @@
       let world: World
 
       func committed<Action: Sendable>(_ action: Action, _ commit: CommitEvent, in store: InstrumentedStore) {
-        if !commit.isReplay { world.note("\(store.name) commits \(action)") }
+        if !commit.isReplay, world.settings.trace != .off { world.note("\(store.name) commits \(action)") }
       }
     }
 
@@ -234,7 +248,7 @@
       let micros = String(rest / 1_000 + 1_000_000).dropFirst()
       let line = "step \(schedule.stepCount) at \(seconds).\(micros) s, \(event)"
       trace.append(line)
-      // A world that traps has no other way to tell.
+      // If the world traps, this is the only record.
       FileHandle.standardError.write(Data((line + "\n").utf8))
       if settings.trace == .events, trace.count > 4_000 { trace.removeFirst(2_000) }
     }
@@ -244,6 +258,11 @@
     }
 
     // MARK: Run
+
+    static let notEventually = "not eventually"
+    static let standstill = "nothing can run any more"
+    static let livelock = "a livelock"
+    static let tooLong = "too many steps"
 
     var clientCount: Int { clients.count }
     private(set) var faultCount = 0
@@ -262,33 +281,39 @@
           await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             if clients.allSatisfy(\.isDone) { continuation.resume() } else { lastClient = continuation }
           }
-          isQuiet = true
+          haveFaultsEnded = true
           for process in processes { process.recover() }
           for log in logs { log.becomeReliable() }
           // For conditions on the last states.
           try await Task.sleep(for: .seconds(10))
           for check in finalChecks { try await check() }
+          for name in unchecked.sorted() { fail("the condition \"\(name)\" has seen no state") }
           if outcome == nil { outcome = .passed }
         } catch {
-          fail("the simulation threw an error", details: "\(error)")
+          fail("the set-up threw an error", details: "\(error)")
         }
       }
       while outcome == nil {
         guard let step = engine.step() else {
-          return fail("nothing can run any more", details: "Not done: \(unfinished)")
+          return fail(
+            Self.standstill,
+            details:
+              "Not done: \(unfinished). It waits for a service that no process offers, or for something that is not "
+              + "simulated, such as a thread, a socket or a file")
         }
         if settings.trace == .steps {
-          add("\(name(of: step.process)): task \(step.task)" + (step.woken.isEmpty ? "" : ", wakes \(step.woken)"))
+          add("\(name(of: step.process)): task \(step.task)" + (step.readied.isEmpty ? "" : ", wakes \(step.readied)"))
         }
-        if engine.schedule.stepCount >= settings.stepLimit { fail(limitReason, details: "Not done: \(unfinished)") }
+        if engine.schedule.stepCount >= settings.stepLimit { failAtLimit() }
       }
     }
 
-    private var limitReason: String {
-      let (steps, limit) = (engine.schedule.stepCount - engine.schedule.lastRest, settings.stepLimit)
-      return steps > limit / 2
-        ? "no end in \(limit) steps: a livelock, in which the last \(steps) steps waited for no clock"
-        : "no end in \(limit) steps"
+    private func failAtLimit() {
+      let steps = engine.schedule.stepCount - engine.schedule.lastTimeAdvance
+      let isLivelock = steps > settings.stepLimit / 2
+      fail(
+        isLivelock ? Self.livelock : Self.tooLong,
+        details: (isLivelock ? "The last \(steps) steps waited for no clock. " : "") + "Not done: \(unfinished)")
     }
 
     private var engine: Engine { .shared }

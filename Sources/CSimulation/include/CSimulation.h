@@ -12,8 +12,8 @@ void simulation_set_seed(uint64_t seed);
 /// Determines the next random numbers.
 uint64_t simulation_random_state(void);
 
-/// Like `fork`, which Swift cannot call. The copy is killed when the calling thread ends. Only the calling thread
-/// exists in it.
-int simulation_fork(void);
+/// Like `fork`, which Swift cannot call. The copy is killed when the calling thread ends, and when it has used so many
+/// seconds of processor time. Only the calling thread exists in it.
+int simulation_fork(unsigned seconds);
 
 #endif

@@ -675,6 +675,26 @@ private struct Mishap: Error, Equatable {}
     #expect(await subject.root.state.root == Ledger(count: 2, last: 100))
   }
 
+  /// No effect has run in the tree before the last action's.
+  @Test(arguments: Kind.allCases)
+  func `the effect of a last action is awaited, though it is the first of its tree`(kind: Kind) async throws {
+    let ended = Record<Int>()
+    let subject = Subject(
+      kind,
+      interceptors: .effects { action, _ in
+        guard action == 99 else { return nil }
+        return .run { _ in
+          for _ in 0..<1_000 { await Task.yield() }
+          ended.add(action)
+        }
+      })
+    let child = subject.root.childStore(
+      initialState: Ledger(), stateMapping: { $0.with($1) }, atEnd: 99, reducer: { $0.enter($1) })
+    await child.shutdown(interceptors: .finish(within: .seconds(60)), clock: ManualClock())
+    #expect(ended.all == [99])
+    await subject.root.shutdown()
+  }
+
   /// An effect that cancels another one of the same commit, before it begins.
   enum Canceller: CaseIterable, Sendable {
     case cancellation, latest, newest, debounced

@@ -30,10 +30,12 @@ func seats(
   }
 }
 
-/// Three servers that crash, stand still and are cut off, and clients that book five seats within two minutes.
+/// Three servers that crash, pause and lose their connection to the log, and clients that book five seats within two
+/// minutes.
 func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) -> Simulation {
   Simulation(seeds: seeds) { world in
     let log = world.log(.unreliable)
+    for name in ["a server crashes during a request", "never"] { world.sometimes(name, false) }
     let faults: [SimulatedProcess.Fault] = [
       .crashing(every: .seconds(60)), .pausing(every: .seconds(30), for: .seconds(2)),
       .disconnecting(every: .seconds(40), for: .seconds(5)),
@@ -57,9 +59,7 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
             }
           } catch is SimulatedProcess.Crashed {
             world.sometimes("a server crashes during a request", true)
-          } catch is StoreError {
-            world.sometimes("a request fails", true)
-          }
+          } catch is StoreError {}
           try await Task.sleep(for: .seconds(1))
         }
       }
@@ -69,7 +69,6 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     }
     world.always("no seat is sold twice", in: observed) { $0.sold.allSatisfy { $0.value.count <= 1 } }
     world.eventually("every seat is sold", in: observed) { $0.sold.count == 5 }
-    world.sometimes("never", false)
   }
 }
 
@@ -88,7 +87,7 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     #expect(text.contains("not always: no seat is sold twice"))
     #expect(text.contains("of 20 clients"))
     #expect(text.contains("Seats commits Booking(seat: "))
-    #expect(text.contains("PUREDUX_SEED="))
+    #expect(text.contains("and the smaller world with PUREDUX_SIMULATION_SEED="))
   }
 
   @Test func `each seed has one order of steps`() async throws {
@@ -103,9 +102,8 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     let failure = await #expect(throws: Simulation.Failure.self) {
       try await Simulation(seeds: 1...20) { world in
         world.client {
-          // An address, which another process places elsewhere.
-          let number = ObjectIdentifier(world).hashValue & 0xFFFF
-          try await Task.sleep(for: .milliseconds(number))
+          // Another process has another number.
+          try await Task.sleep(for: .milliseconds(Int(getpid())))
         }
       }.run(checking: .steps)
     }
@@ -133,8 +131,19 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
       }.run()
     }
     let text = failure?.description ?? ""
-    #expect(text.contains("seed 7 fails: the program traps"))
+    #expect(text.contains("seed 7 fails: the program traps (signal "))
     #expect(text.contains("Fatal error: seven"), "\(text)")
+  }
+
+  @Test func `an issue that a world records fails it`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...20) { world in
+        let seed = world.seed
+        world.client { #expect(seed != 7, "seven") }
+      }.run()
+    }
+    let text = failure?.description ?? ""
+    #expect(failure?.seed == 7 && text.contains("an issue was recorded"), "\(text)")
   }
 
   @Test func `time, dates and random numbers come from the world`() async throws {
@@ -156,7 +165,7 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
   }
 
   @Test func `a world that cannot go on fails`() async {
-    let reasons = ["server returned", "a client threw an error", "nothing can run any more", "no end in 1000 steps"]
+    let reasons = ["server returned", "a client threw an error", "nothing can run any more", "a livelock"]
     for (number, reason) in reasons.enumerated() {
       let failure = await #expect(throws: Simulation.Failure.self) {
         try await Simulation(seeds: 1...1, stepLimit: 1_000) { world in
@@ -234,6 +243,157 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
         try await Task.sleep(for: .seconds(1))
       }
     }.run()
+  }
+
+  private actor Visitor {
+    private(set) var crashes = 0
+
+    func visit(_ server: SimulatedProcess) async throws {
+      do {
+        try await server.call { (_: Int) in server.crash() }
+      } catch is SimulatedProcess.Crashed { crashes += 1 }
+    }
+  }
+
+  @Test func `an actor outside continues when the process that it calls crashes`() async throws {
+    try await Simulation(seeds: 1...50) { world in
+      let server = world.process("server") { process in
+        process.offer(1)
+        await Self.forever()
+      }
+      world.client {
+        let visitor = Visitor()
+        for _ in 0..<3 { try await visitor.visit(server) }
+        if await visitor.crashes != 3 { world.fail("a call has not thrown") }
+      }
+    }.run()
+  }
+
+  @Test func `a process that pauses does not run, and its clock is wrong by at most the limit`() async throws {
+    let report = try await Simulation(seeds: 1...20) { world in
+      let clock = Date()
+      world.process(
+        "server", [.pausing(every: .seconds(10), for: .seconds(5)), .clockJumping(every: .seconds(5), by: .seconds(3))]
+      ) {
+        _ in
+        var (last, origin) = (ContinuousClock.now, ContinuousClock.now)
+        while true {
+          try await Task.sleep(for: .milliseconds(100))
+          let now = ContinuousClock.now
+          world.sometimes("it pauses", now - last >= .seconds(4.8))
+          if now - last > .seconds(30) { world.fail("it does not continue") }
+          let error = Date().timeIntervalSince(clock) - (now - origin) / .seconds(1)
+          world.sometimes("its clock is wrong", abs(error) > 0.5)
+          if abs(error) > 3.1 { world.fail("its clock is wrong by \(error) seconds") }
+          last = now
+        }
+      }
+      world.client { try await Task.sleep(for: .seconds(200)) }
+    }.run()
+    #expect(report.neverReached == [])
+  }
+
+  @Test func `a disconnected process reaches nothing of the log`() async throws {
+    let report = try await Simulation(seeds: 1...20) { world in
+      let log = world.log()
+      world.process("server", [.disconnecting(every: .seconds(10), for: .seconds(10))]) { _ in
+        while true {
+          try await Task.sleep(for: .seconds(1))
+          let snapshot = LogSnapshot(position: 1, bytes: [])
+          let attempts: [@Sendable () async throws -> Void] = [
+            { _ = try await log.head() }, { _ = try await log.snapshots?.newest() },
+            { try await log.snapshots?.save(snapshot) }, { _ = try await log.summaries?.kept() },
+            { try await log.truncate(through: 0) },
+          ]
+          var failures = 0
+          for attempt in attempts { do { try await attempt() } catch LogError.unavailable { failures += 1 } }
+          world.sometimes("it is connected", failures == 0)
+          world.sometimes("it is disconnected", failures == attempts.count)
+          if failures != 0, failures != attempts.count { world.fail("\(failures) attempts fail") }
+        }
+      }
+      world.client { try await Task.sleep(for: .seconds(100)) }
+    }.run()
+    #expect(report.neverReached == [])
+  }
+
+  @Test func `what a cancelled request begins belongs to its process`() async throws {
+    try await Simulation(seeds: 1...20) { world in
+      let server = world.process("server") { process in
+        process.offer(1)
+        await Self.forever()
+      }
+      world.client {
+        let request = Task {
+          try await server.call { (_: Int) in
+            await withTaskCancellationHandler {
+              await Self.forever()
+            } onCancel: {
+              _ = Task {
+                try await Task.sleep(for: .seconds(2))
+                world.fail("it goes on after the crash")
+              }
+            }
+          }
+        }
+        try await Task.sleep(for: .seconds(1))
+        request.cancel()
+        try await Task.sleep(for: .seconds(1))
+        server.crash()
+        try await Task.sleep(for: .seconds(5))
+      }
+    }.run()
+  }
+
+  @Test func `a service that a crashed process offers is not called`() async throws {
+    try await Simulation(seeds: 1...20) { world in
+      let start = Crash()
+      let server = world.process("server") { process in
+        if !start.isOver {
+          start.isOver = true
+          process.crash()
+        }
+        process.offer(1)
+        await Self.forever()
+      }
+      world.client {
+        while true {
+          do { return try await server.call { (_: Int) in } } catch is SimulatedProcess.Crashed {}
+        }
+      }
+    }.run()
+  }
+
+  @Test(arguments: [1, 2]) func `a test with parameters is refused`(number: Int) async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { _ in }.run()
+    }
+    #expect(failure?.description.contains("has parameters") == true)
+  }
+
+  @Test func `a condition that has seen no state fails the world`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        let log = world.log()
+        world.always(
+          "it is zero",
+          in: {
+            try await Task.sleep(for: .seconds(1_000))
+            return try await Self.counter(on: log.reliable)
+          }
+        ) { $0 == 0 }
+      }.run()
+    }
+    #expect(failure?.description.contains("\"it is zero\" has seen no state") == true)
+  }
+
+  @Test func `seeds that failed before are run first`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1_000, regressions: [7_000]) { world in
+        if world.seed == 7_000 { world.fail("seven thousand") }
+      }.run()
+    }
+    #expect(failure?.seed == 7_000)
   }
 
   @Test func `a cancelled request ends`() async throws {

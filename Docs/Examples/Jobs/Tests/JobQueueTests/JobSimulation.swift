@@ -6,7 +6,7 @@
 
   @testable import JobQueue
 
-  /// Two workers on two machines that crash, stand still and lose the log, and clients that submit jobs.
+  /// Two workers on two machines that crash, pause and lose their connection to the log, and clients that submit jobs.
   @Suite(.timeLimit(.minutes(10))) struct JobSimulation {
     /// The attempts that a worker has begun.
     ///

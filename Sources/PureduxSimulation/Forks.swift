@@ -1,0 +1,108 @@
+#if Simulation && compiler(>=6.3) && canImport(Glibc)
+  internal import CSimulation
+  import Foundation
+
+  /// Forks the child process for each world. So every world begins with the same memory, and a crash ends only that
+  /// world.
+  struct Forks {
+    /// The seconds of processor time that one world may use.
+    private static let processorLimit: UInt32 = 120
+    /// The real seconds that one world may take: a step may block.
+    private static let realLimit = 600
+
+    let request: ChildRequest
+
+    /// Carries the request out, and ends the process.
+    func run(_ world: (UInt64) -> WorldResult) -> Never {
+      _ = FileManager.default.createFile(atPath: request.path(of: .started), contents: nil)
+      Engine.shared.install()
+      if result(of: request.warmUp, world).failure == nil { _ = world(request.warmUp) }
+      var results: [WorldResult] = []
+      for seed in request.first...request.last {
+        endWithParent()
+        var result = result(of: seed, world)
+        if let expected = request.expected, result.failure?.reason != expected { result.failure = nil }
+        results.append(result)
+        if result.failure != nil { break }
+      }
+      try? JSONEncoder().encode(results)
+        .write(to: URL(fileURLWithPath: request.path(of: .answer)), options: .atomic)
+      _exit(0)
+    }
+
+    private func endWithParent() {
+      if getppid() == request.parent { return }
+      try? FileManager.default.removeItem(atPath: request.directory)
+      _exit(1)
+    }
+
+    private func result(of seed: UInt64, _ world: (UInt64) -> WorldResult) -> WorldResult {
+      let errors = request.path(of: .errors)
+      var ends: [Int32] = [-1, -1]
+      // SAFETY: `pipe` writes two numbers.
+      guard unsafe pipe(&ends) == 0 else { return failed(seed, "no pipe can be opened") }
+      // SAFETY: only this thread exists in the copy. The child's other threads wait (those of Swift's pool, and the main
+      // thread in `Engine.run`), and hold no lock that the copy could need. The C library makes its allocator usable.
+      let child = simulation_fork(Self.processorLimit)
+      if child == 0 {
+        close(ends[0])
+        // SAFETY: the path is a string, whose bytes live as long as the call.
+        let file = unsafe open(errors, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+        if file >= 0 { dup2(file, 2) }
+        let result = world(seed)
+        let writing = FileHandle(fileDescriptor: ends[1])
+        try? writing.write(contentsOf: (try? JSONEncoder().encode(result)) ?? Data())
+        _exit(0)
+      }
+      close(ends[1])
+      defer { close(ends[0]) }
+      if child < 0 { return failed(seed, "the process cannot be copied") }
+      var poll = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
+      var isInTime = false
+      // The clocks of this process are virtual.
+      for _ in 0..<Self.realLimit where !isInTime {
+        // SAFETY: there is one structure.
+        isInTime = unsafe Glibc.poll(&poll, 1, 1_000) > 0
+        endWithParent()
+      }
+      if !isInTime { kill(child, SIGKILL) }
+      let data = FileHandle(fileDescriptor: ends[0]).readDataToEndOfFile()
+      var status: Int32 = 0
+      // SAFETY: `waitpid` writes one number.
+      unsafe waitpid(child, &status, 0)
+      // Swift Testing prints the issues that `#expect` records: a library that does not import it has no other way to
+      // learn of them.
+      let decoded = try? JSONDecoder().decode(WorldResult.self, from: data)
+      if let decoded, decoded.failure != nil || isEmpty(errors) { return decoded }
+      let lines = (try? String(contentsOfFile: errors, encoding: .utf8))?.split(separator: "\n").map(String.init) ?? []
+      if var decoded {
+        let issues = lines.drop { !$0.contains("recorded an issue") }.filter { !$0.hasPrefix("step ") }
+        if issues.isEmpty { return decoded }
+        decoded.failure = failed(seed, "an issue was recorded", Array(issues)).failure
+        return decoded
+      }
+      let (trace, rest) = (lines.filter { $0.hasPrefix("step ") }, lines.filter { !$0.hasPrefix("step ") })
+      let end =
+        switch status & 0x7F {
+        case _ where !isInTime: "no end within ten minutes"
+        case SIGXCPU: "no end within two minutes of processor time"
+        case 0: "the program exits with code \(status >> 8 & 0xFF)"
+        case let signal: "the program traps (signal \(signal))"
+        }
+      var result = failed(seed, end, rest)
+      result.trace = trace
+      return result
+    }
+
+    private func isEmpty(_ path: String) -> Bool {
+      var status = stat()
+      // SAFETY: the path is a string, whose bytes live as long as the call, and `stat` writes one structure.
+      return unsafe stat(path, &status) == 0 && status.st_size == 0
+    }
+
+    private func failed(_ seed: UInt64, _ reason: String, _ errors: [String] = []) -> WorldResult {
+      WorldResult(
+        seed: seed, WorldResult.Failure(reason: reason, details: errors.prefix(20).joined(separator: "\n")))
+    }
+  }
+#endif
