@@ -114,7 +114,7 @@ import Testing
         return !isTaken || now - observed.lastChange > .seconds(9)
       }
     }.run()
-    #expect(report.neverReached.isEmpty || Self.count < 30)
+    if Self.count >= 30 { #expect(report.neverReached == []) }
     print("\(report.worlds) worlds, \(report.steps) steps")
   }
 }

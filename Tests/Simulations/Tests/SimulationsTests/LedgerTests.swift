@@ -53,6 +53,7 @@ import Testing
           process.offer(store)
           for await case .stopped in store.logPhases() { break }
           // It was cut off while the others truncated the log. Every other stop is a fault.
+          world.sometimes(rare[2], true)
           process.crash()
         }
       }
@@ -71,7 +72,6 @@ import Testing
             } catch StoreError.outcomeUnknown {
               world.sometimes(rare[1], true)
             } catch StoreError.stopped(.unreadable) {
-              world.sometimes(rare[2], true)
               acknowledged.refused.insert(number)
             }
           }
@@ -93,7 +93,7 @@ import Testing
         }
       }
     }.run()
-    #expect(report.neverReached.isEmpty || Self.count < 100)
+    if Self.count >= 100 { #expect(report.neverReached == []) }
     print("\(report.worlds) worlds, \(report.steps) steps")
   }
 }
