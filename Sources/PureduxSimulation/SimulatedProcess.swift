@@ -179,8 +179,8 @@
       let description: String
     }
 
-    /// A task that waits, in its own process. It is made ready there, whoever resumes it: a crash or a pause of the
-    /// process that answers does not stop an actor of the caller.
+    /// A waiting task with its process. The task is made ready in that process, so that a crash or a pause of the
+    /// answering process does not stop an actor of the caller.
     private struct Caller {
       private let continuation: CheckedContinuation<Void, any Error>
       private let process: Int

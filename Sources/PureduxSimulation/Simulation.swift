@@ -256,8 +256,8 @@
       return Failure(seed: failed.seed, description: lines.joined(separator: "\n"))
     }
 
-    /// Leaves out one client or fault after the other, as long as the world fails, and for a minute at most. Without a
-    /// client, what another one waits for may not happen, so a failure to get on keeps all clients.
+    /// Leaves out one client or fault after the other, as long as the world fails, and for a minute at most. All clients
+    /// are kept if a world fails because an event is missing: without a client, the event may be impossible.
     private func shrink(
       _ failed: WorldResult, _ request: ChildRequest, by child: Child
     ) async throws -> (ChildRequest, WorldResult) {

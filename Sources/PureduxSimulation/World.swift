@@ -121,7 +121,7 @@
     ///
     /// - Parameters:
     ///   - name: The name in reports. By default, "client" with its number.
-    ///   - work: What the client does.
+    ///   - work: The requests of the client.
     public func client(_ name: String? = nil, _ work: @escaping @Sendable () async throws -> Void) {
       let index = clients.count
       clients.append(Client(name: name ?? "client \(index + 1)"))
