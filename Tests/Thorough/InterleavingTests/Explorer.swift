@@ -10,12 +10,16 @@ import Testing
 ///
 /// Every step is visible to all participants at once; weaker memory orders are left to the thread sanitizer.
 ///
-/// The search runs on a Dispatch thread, so that it does not block tests that wait for tasks.
+/// The search runs on a Dispatch thread, so that it does not block tests that wait for tasks. Only one search runs at a
+/// time: printing takes a lock of the Swift runtime (6.3), and many threads that contend for it take a hundred times as
+/// long.
 func explore<System: Interleaved>(_ make: @escaping @Sendable () -> System) async -> Exploration {
   await withCheckedContinuation { continuation in
-    DispatchQueue.global().async { continuation.resume(returning: explored(make)) }
+    explorations.async { continuation.resume(returning: explored(make)) }
   }
 }
+
+private let explorations = DispatchQueue(label: "puredux.explorations")
 
 private func explored<System: Interleaved>(_ make: () -> System) -> Exploration {
   var exploration = Exploration()
