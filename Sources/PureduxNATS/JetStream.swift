@@ -36,9 +36,17 @@
       }
     }
 
-    /// Size limits of an entry and of a snapshot's part, without headers.
-    var entryLimit: Int { min(connection.messageLimit, streams.withLock { $0.entryLimit }) - 1024 }
-    var valueLimit: Int { min(connection.messageLimit, streams.withLock { $0.valueLimit }) - 1024 }
+    /// The least `max_payload` with which a log is opened.
+    static let leastMessageLimit = 4096
+
+    /// Size limits of an entry and of a snapshot's part, without headers. A server with a lower limit than
+    /// `leastMessageLimit`, found after a lost connection, refuses the message itself.
+    var entryLimit: Int { limit(streams.withLock { $0.entryLimit }) }
+    var valueLimit: Int { limit(streams.withLock { $0.valueLimit }) }
+
+    private func limit(_ ofStream: Int) -> Int {
+      max(min(connection.messageLimit, ofStream), Self.leastMessageLimit) - 1024
+    }
 
     /// Differs between streams of the same name.
     var prefix: String { streams.withLock { $0.prefix } }

@@ -146,7 +146,7 @@
       }
       let deadline = ContinuousClock.now + options.connectLimit
       let connection = try await Connection(servers: servers, options: options, deadline: deadline)
-      guard connection.messageLimit >= 4096 else {
+      guard connection.messageLimit >= JetStream.leastMessageLimit else {
         await connection.close()
         throw .refused("The servers take messages of \(connection.messageLimit) bytes only.")
       }

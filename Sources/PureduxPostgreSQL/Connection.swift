@@ -115,6 +115,23 @@
             + "host=… dbname=…, names an unknown option, or has a character that must be written as %XX.")
       }
       unsafe PQconninfoFree(options)
+      guard !hasRawSign(text) else {
+        throw .refused(
+          "The connection string has an @ or / in its user name or password: write @ as %40 and / as %2F.")
+      }
+    }
+
+    /// Whether libpq would take a part of a password for the name of a host or a database, which errors show.
+    private static func hasRawSign(_ text: String) -> Bool {
+      guard let scheme = text.firstRange(of: "://"), ["postgresql", "postgres"].contains(text[..<scheme.lowerBound]) else {
+        return false
+      }
+      var rest = text[scheme.upperBound...]
+      // libpq looks for the end of the credentials before the first /.
+      if let sign = rest.firstIndex(where: { $0 == "@" || $0 == "/" }), rest[sign] == "@" {
+        rest = rest[rest.index(after: sign)...]
+      }
+      return rest.prefix { $0 != "?" }.contains("@")
     }
 
     /// The connection string takes precedence over this library's defaults.

@@ -76,6 +76,8 @@
       /// Marks this process' notifications, which it ignores.
       let sender = String(UInt64.random(in: .min ... .max), radix: 36)
       let channel = LockedValue("")
+      /// The removed trees whose data is being deleted.
+      let clearing = LockedValue(Set<Int64>())
     }
 
     /// Connects to a database, and creates the tables if they do not exist.
@@ -170,7 +172,7 @@
         }
       }
       shared.state.withLock { $0.poller = poller }
-      clearRest()
+      Task.detached { [weak self] in try? await self?.clearRest() }
     }
 
     deinit { shared.state.withLock { $0.poller }?.cancel() }
@@ -370,13 +372,20 @@
 
     // MARK: Removal
 
+    /// Deletes the entries that the tree's row marks as truncated. The row is read again in each batch: a server that
+    /// was promoted meanwhile may lack the mark, and then keeps its entries.
+    func clearTruncated(_ id: Int64, through position: UInt64) async throws(LogError) {
+      try await clear(id, through: position, where: "position < (SELECT first FROM $.trees WHERE id = $1)")
+    }
+
     /// In batches, between which other work runs, until no entry is found: rows that another client deletes do not
     /// count as deleted here.
-    func clear(_ id: Int64, through position: UInt64) async throws(LogError) {
+    private func clear(_ id: Int64, through position: UInt64, where condition: String) async throws(LogError) {
       let statement = schema.statement(
         """
         WITH found AS MATERIALIZED (
-          SELECT position FROM $.entries WHERE tree = $1 AND position <= $2 ORDER BY position LIMIT 200
+          SELECT position FROM $.entries
+          WHERE tree = $1 AND position <= $2 AND \(condition) ORDER BY position LIMIT 200
         ), gone AS (DELETE FROM $.entries WHERE tree = $1 AND position IN (SELECT position FROM found))
         SELECT FROM found LIMIT 1
         """, .integer(id), .integer(Int64(clamping: position)))
@@ -397,34 +406,41 @@
       }) > 0 {}
     }
 
+    /// Each statement requires the removal's note: a server that was promoted meanwhile may lack it, and then keeps the
+    /// tree.
     func clearRemoved(_ id: Int64) async throws(LogError) {
-      try await clear(id, through: .max)
-      try await clearParts("tree = $1", .integer(id))
+      shared.clearing.withLock { _ = $0.insert(id) }
+      defer { shared.clearing.withLock { _ = $0.remove(id) } }
+      let isRemoved = "EXISTS (SELECT FROM $.removals WHERE tree = $1)"
+      try await clear(id, through: .max, where: isRemoved)
+      try await clearParts("tree = $1 AND " + isRemoved, .integer(id))
       try await reading.run { [schema, patience] connection throws(LogError) in
         for table in ["snapshots", "summaries"] {
           _ = try connection.query(
-            schema.statement("DELETE FROM $.\(table) WHERE tree = $1", .integer(id)), patience)
+            schema.statement("DELETE FROM $.\(table) WHERE tree = $1 AND " + isRemoved, .integer(id)), patience)
         }
-        _ = try connection.query(
+        let noted = try connection.query(
           schema.statement("UPDATE $.removals SET cleared = true WHERE tree = $1", .integer(id)), patience)
+        guard noted.changed == 1 else {
+          throw .unavailable("The server has lost the removal, as after a failover. Remove the log again.")
+        }
       }
     }
 
-    /// Completes removals by other processes.
-    private func clearRest() {
-      Task.detached { [weak self, reading, schema, patience] in
-        let rest = try? await reading.run { connection throws(LogError) in
-          let found = try connection.query(schema.statement("SELECT tree FROM $.removals WHERE NOT cleared"), patience)
-          return (0..<found.count).compactMap { found.integer($0, 0) }
-        }
-        for id in rest ?? [] { try? await self?.clearRemoved(id) }
+    /// Completes removals that an earlier call or another process has begun. Omits those that are under way here.
+    func clearRest() async throws(LogError) {
+      let rest = try await reading.run { [schema, patience] connection throws(LogError) in
+        let found = try connection.query(schema.statement("SELECT tree FROM $.removals WHERE NOT cleared"), patience)
+        return (0..<found.count).compactMap { found.integer($0, 0) }
       }
+      for id in rest where !shared.clearing.withLock({ $0.contains(id) }) { try await clearRemoved(id) }
     }
 
     /// Removes the tree of a key.
     ///
     /// From the removal's note on, the key names a new tree, under another number. The old tree's data is then deleted,
-    /// 200 entries at a time, by the next process that opens the log if this one ends before.
+    /// 200 entries at a time. If that fails, call the function again: it completes all removals that have begun. So does
+    /// the next process that opens the log.
     public func remove(_ key: String) async throws(LogError) { try await PostgreSQLTree(of: key, in: self).remove() }
   }
 #else

@@ -224,7 +224,7 @@
       let grace = owner.options.truncationGrace
       Task.detached { [weak owner] in
         guard (try? await Task.sleep(for: grace)) != nil, let owner else { return }
-        try? await owner.clear(id, through: position)
+        try? await owner.clearTruncated(id, through: position)
       }
     }
 
@@ -248,13 +248,16 @@
         }
         return id
       }
-      try await owner.clear(id, through: position)
+      try await owner.clearTruncated(id, through: position)
       let bound = Parameter.integer(Int64(position))
       try await owner.clearParts("tree = $1 AND position < $2", .integer(id), bound)
       try await ask { connection throws(LogError) in
         for table in ["snapshots", "summaries"] {
           _ = try self.query(
             connection, "DELETE FROM $.\(table) WHERE tree = $1 AND position < $2", .integer(id), bound)
+        }
+        guard try self.row(id, connection).first > position else {
+          throw .unavailable("The server has lost the erasure, as after a failover. Erase the log again.")
         }
       }
     }
@@ -322,9 +325,14 @@
         let part = Array(snapshot.bytes[start..<min(start + 1 << 20, snapshot.bytes.count)])
         let number = parts
         try await ask { connection throws(LogError) in
-          _ = try self.query(
-            connection, "INSERT INTO $.snapshot_parts (tree, position, name, part, bytes) VALUES ($1, $2, $3, $4, $5)",
-            .integer(id), .integer(position), .text(name), .integer(number), .bytes(part))
+          // The lock keeps a removal from ending before this part is stored: nobody would delete it later.
+          let stored = try self.query(
+            connection,
+            """
+            INSERT INTO $.snapshot_parts (tree, position, name, part, bytes)
+            SELECT id, $2, $3, $4, $5 FROM $.trees WHERE id = $1 FOR KEY SHARE
+            """, .integer(id), .integer(position), .text(name), .integer(number), .bytes(part))
+          if stored.changed == 0 { throw try self.missing(id, connection) }
         }
         parts += 1
       }
@@ -406,9 +414,11 @@
           """, .bytes(self.key))
         return try connection.query(statement, self.patience).integer(0, 0)
       }
-      guard let id else { return }
-      wakeFollowers()
-      try await owner.clearRemoved(id)
+      if let id {
+        wakeFollowers()
+        try await owner.clearRemoved(id)
+      }
+      try await owner.clearRest()
     }
   }
 #endif

@@ -477,8 +477,36 @@
       await log.close()
     }
 
-    @Test("a removal that was cut short is completed by the next process")
-    func removalCutShort() async throws {
+    @Test("a part of a snapshot is not stored beside the removal of its tree")
+    func partAfterRemoval() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server) { $0.answerLimit = .seconds(60) }
+      let tree = log["tree"]
+      _ = try await tree.append([[1], [2]])
+      let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name"
+      // The removal commits when the snapshot waits for it, or has stored a part.
+      let removal = server.executing(
+        """
+        BEGIN;
+        WITH gone AS (DELETE FROM puredux.trees RETURNING id) INSERT INTO puredux.removals SELECT id FROM gone;
+        DO $$ BEGIN
+          WHILE (\(sessions) = 'puredux' AND wait_event_type = 'Lock') = 0
+            AND NOT EXISTS (SELECT FROM puredux.snapshot_parts) LOOP
+            PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+          END LOOP;
+        END $$;
+        SELECT count(*) FROM puredux.snapshot_parts;
+        COMMIT
+        """)
+      while try server.execute("\(sessions) = 'psql' AND wait_event = 'PgSleep'") == "0\n" { await Task.yield() }
+      #expect(
+        await failure { try await tree.snapshots?.save(LogSnapshot(position: 1, bytes: [1])) } == .removed)
+      #expect(try await removal.value == "0\n")
+      await log.close()
+    }
+
+    @Test("a removal that was cut short is completed by its repetition, or by the next process", arguments: [true, false])
+    func removalCutShort(isRepeated: Bool) async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
       _ = try await log["tree"].append((0..<9).map { [UInt8($0)] })
@@ -486,7 +514,8 @@
       try server.execute(
         "WITH gone AS (DELETE FROM puredux.trees RETURNING id) INSERT INTO puredux.removals SELECT id FROM gone")
       #expect(await failure { try await log["tree"].head() } == nil)
-      let next = try await open(server)
+      if isRepeated { try await log.remove("tree") }
+      let next = isRepeated ? log : try await open(server)
       while try server.execute("SELECT count(*) FROM puredux.removals WHERE NOT cleared") != "0\n" {
         await Task.yield()
       }

@@ -185,6 +185,34 @@
       await log.close()
     }
 
+    @Test("a server without the mark of a truncation, or the note of a removal, keeps the entries")
+    func lostMark() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let tree = log["tree"]
+      _ = try await tree.append((0..<9).map { [UInt8($0)] })
+      let id = try #require(Int64(try server.execute("SELECT id FROM puredux.trees").dropLast()))
+      // As after the promotion of a standby that lags.
+      try server.execute(
+        """
+        CREATE FUNCTION puredux.forget() RETURNS trigger LANGUAGE plpgsql AS
+          'BEGIN NEW.first := OLD.first; RETURN NEW; END';
+        CREATE TRIGGER forget BEFORE UPDATE ON puredux.trees FOR EACH ROW EXECUTE FUNCTION puredux.forget()
+        """)
+      try await log.clearTruncated(id, through: 8)
+      expectUnavailable(await failure { try await tree.erase(through: 8) })
+      expectUnavailable(await failure { try await log.clearRemoved(id) })
+      #expect(try await tree.read(after: 0, through: 9).count == 9)
+      await log.close()
+    }
+
+    private func expectUnavailable(_ failure: LogError?, _ place: SourceLocation = #_sourceLocation) {
+      guard case .unavailable? = failure else {
+        Issue.record("\(String(describing: failure))", sourceLocation: place)
+        return
+      }
+    }
+
     @Test("a missing entry is found by its readers, and does not count as the end")
     func entryGone() async throws {
       let server = try PostgreSQLServer()

@@ -76,6 +76,13 @@
         expectRefused(found, "connection string")
         #expect(!"\(String(describing: found))".contains("b%zz"))
       }
+      // libpq would take a part of the password for a host, a port or a database.
+      for text in ["boards:a@hush@127.0.0.1:1/boards", "boards:a/hush@127.0.0.1:1/boards", "boards:1/hush@127.0.0.1:1/a"] {
+        let found = await failure("postgresql://" + text)
+        expectRefused(found, "%40")
+        #expect(!"\(String(describing: found))".contains("hush"))
+      }
+      expectUnavailable(await failure("postgres://boards:a%40b@127.0.0.1:1/boards?application_name=a@b"), "refused")
       for schema in ["", String(repeating: "s", count: 64), "a\0"] {
         expectRefused(await failure(server.address()) { $0.schema = schema }, "schema")
       }
