@@ -115,7 +115,7 @@ public final class StoreDirectory<Key: Hashable & Sendable, State: Sendable, Act
   /// - Parameters:
   ///   - key: The store's key.
   ///   - bufferingPolicy: The states that are kept for a slow consumer (G6).
-  ///   - equating: Omits a state that equals the one delivered before.
+  ///   - equating: As for `StateProvider.states(bufferingPolicy:removeStateDuplicates:)`.
   ///   - isolation: The caller's actor.
   /// - Throws: The errors of opening the store, as `withStore` does.
   public func states(

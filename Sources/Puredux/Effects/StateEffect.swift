@@ -163,10 +163,10 @@ extension AnyStoreNode {
       }
       let isFinished = try await group.next() == true
       group.cancelAll()
+      // The body knows the outcome of an action that waits for the log.
+      if !isFinished, case .failure(let error as StoreError)? = await group.nextResult() { throw error }
       try Task.checkCancellation()
-      if isFinished { return }
-      _ = try? await group.next()
-      throw StoreError.terminated
+      if !isFinished { throw StoreError.terminated }
     }
   }
 }

@@ -15,7 +15,7 @@ public struct Equating<State: Sendable>: Sendable {
     self.makeMemory = makeMemory
   }
 
-  /// Compares by a predicate of the last delivered state and the new one.
+  /// Compares by a predicate of the last state that was not left out, and the new one.
   @inlinable public init(_ areEqual: @escaping @Sendable (_ last: State, _ new: State) -> Bool) {
     self.init { .value({ $0 }, areEqual: areEqual) }
   }

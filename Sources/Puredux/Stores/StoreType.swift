@@ -44,7 +44,8 @@ public protocol StateProvider<State>: Sendable {
   ///   - bufferingPolicy: Which states are buffered for a slow consumer (G6): all, the newest n or the oldest n. A limit
   ///     below one counts as one. A state is stored at most twice, however many consumers there are: once for those
   ///     with `.bufferingOldest` that have room, and once for all others. A large limit stores nothing for a small one.
-  ///   - equating: Leaves out a state that equals the one delivered before.
+  ///   - equating: Leaves out a state that equals the state before it. It compares before the buffer: a state that a
+  ///     bounded buffer drops still counts as the state before.
   func states(
     bufferingPolicy: AsyncStream<State>.Continuation.BufferingPolicy, removeStateDuplicates equating: Equating<State>
   ) -> AsyncStream<State>

@@ -52,6 +52,25 @@ import Testing
     await store.shutdown()
   }
 
+  @Test(
+    "a sequence of actions that is cancelled, or whose store ends, has the outcome of the action in the log",
+    arguments: [false, true])
+  func contents(ends: Bool) async throws {
+    // The end and the outcome race: whichever comes first, the outcome is thrown.
+    for _ in 0..<100 {
+      let log = GatedLog()
+      var options = LogOptions.quick
+      options.endingLimit = .zero
+      let store = try await ledger(log, options: options)
+      let sending = Task { try await store.send(contentsOf: AsyncStream { $0.yield("a") }) }
+      await log.untilHeld(1)
+      if ends { await store.shutdown() } else { sending.cancel() }
+      await #expect(throws: StoreError.outcomeUnknown) { try await sending.value }
+      await log.open()
+      await store.shutdown()
+    }
+  }
+
   @Test("a send cancelled before its turn changes nothing, and returns at once", arguments: Way.allCases)
   func placed(way: Way) async throws {
     let executor = ManualExecutor()
