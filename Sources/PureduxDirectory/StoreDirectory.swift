@@ -319,12 +319,12 @@ extension StoreDirectory {
       if hasEnded { return continuation.resume(throwing: StoreError.terminated) }
       if Task.isCancelled { return continuation.resume(throwing: CancellationError()) }
       let waiter = Waiter(continuation: continuation, maker: StoreCreation.current)
-      guard var entry = entries[key] else { return open(key, for: [id: waiter]) }
-      switch entry.phase {
+      // The entry is changed in place: with a copy of it, each request would copy all waiters.
+      switch entries[key]?.phase {
+      case nil: open(key, for: [id: waiter])
       case .open(let store) where store.takesActions:
-        entry.useCount += 1
-        entry.generation = nextGeneration()
-        entries[key] = entry
+        entries[key]?.useCount += 1
+        entries[key]?.generation = nextGeneration()
         continuation.resume(returning: store)
       case .open(let store):
         entries[key]?.waiters[id] = waiter

@@ -278,7 +278,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
   private func work(_ run: Effect<Action>.Run, upTo limit: (time: Duration, action: Action)) async {
     guard limit.time > .zero else {
       measurement?.note(.timedOut)
-      if !isCancelled { makeDispatch(revocation)(limit.action) }
+      if !isCancelled { await give(limit.action) }
       return
     }
     var timed = self
@@ -299,7 +299,7 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
         measurement?.note(.timedOut)
         // After the actions dispatched in time, before all later ones.
         _ = node.enqueue(.closure { _ in part.revoke() }, by: running)
-        makeDispatch(revocation)(limit.action)
+        await give(limit.action) { tasks.cancelAll() }
       }
       tasks.cancelAll()
       timeout.end()
@@ -326,14 +326,21 @@ private struct EffectPerformance<Action: Sendable>: Sendable {
           if delay > .zero { await clock.wait(delay, in: running) } else { await Task.yield() }
         } else if let action = run.recover?(error) {
           measurement?.note(.caught(error))
-          dispatch(action)
-          return
+          return await give(action)
         } else {
           measurement?.note(.failed(error))
           return settings.report(EffectReport(.failed(error), store: node.id, effect: run.id?.description))
         }
       }
     }
+  }
+
+  /// Dispatches an action of which no caller learns whether it is accepted: if too many wait for the log, this waits.
+  private func give(_ action: Action, beforeWaiting: () -> Void = {}) async {
+    let dispatch = makeDispatch(revocation)
+    guard dispatch(action) == .overloaded else { return }
+    beforeWaiting()
+    try? await dispatch.send(action)
   }
 
   private func perform(_ step: Effect<Action>) async {

@@ -42,7 +42,13 @@ extension Confined {
     let subscriber = Subscriber(
       to: removingDuplicates(observer.equating).map { $0 }, Buffering(observer.bufferingPolicy), through: node)
     let calls = observer.calls
-    let subscription = ObserverSubscription(of: calls) { subscriber.cancel() }
+    // The states of a store above go on after the end of the observer's store.
+    let ending = node.effects.atEnd(of: node) { [weak subscriber] in subscriber?.finish(as: State.self) }
+    let subscription = ObserverSubscription(of: calls) {
+      subscriber.cancel()
+    } forgetEnding: {
+      node.effects.forget(ending)
+    }
     calls.subscribe(subscription)
     let turn = ObserverCalls.Turn(subscription: subscription, node: node) { [observe = observer.observe] in
       await subscription.follow(subscriber, on: node, within: $0, observe)
@@ -175,6 +181,7 @@ extension ObserverCalls {
 final class ObserverSubscription: Sendable {
   private struct Life: Sendable {
     var cancelSubscriber: (@Sendable () -> Void)?
+    var forgetEnding: (@Sendable () -> Void)?
     var task: Task<ObserverCalls.Turn?, Never>?
     var isCancelled = false
   }
@@ -182,17 +189,21 @@ final class ObserverSubscription: Sendable {
   private let calls: ObserverCalls
   private let life: LockedValue<Life>
 
-  init(of calls: ObserverCalls, cancelSubscriber: @escaping @Sendable () -> Void) {
+  init(
+    of calls: ObserverCalls, cancelSubscriber: @escaping @Sendable () -> Void,
+    forgetEnding: @escaping @Sendable () -> Void
+  ) {
     self.calls = calls
-    life = LockedValue(Life(cancelSubscriber: cancelSubscriber))
+    life = LockedValue(Life(cancelSubscriber: cancelSubscriber, forgetEnding: forgetEnding))
   }
 
   func cancel() {
     calls.end(self)
-    let (cancelSubscriber, task) = life.withLock { life in
+    let (cancelSubscriber, forgetEnding, task) = life.withLock { life in
       life.isCancelled = true
-      return (life.cancelSubscriber.take(), life.task)
+      return (life.cancelSubscriber.take(), life.forgetEnding.take(), life.task)
     }
+    forgetEnding?()
     cancelSubscriber?()
     task?.cancel()
   }
@@ -235,10 +246,12 @@ final class ObserverSubscription: Sendable {
 
   func end() {
     calls.end(self)
-    life.releasingOutside { life in
+    let ended = life.withLock { life in
       defer { life = Life() }
-      return (life.cancelSubscriber, life.task)
+      return life
     }
+    ended.forgetEnding?()
+    withExtendedLifetime(ended) {}
   }
 }
 

@@ -114,11 +114,14 @@ extension StateEffect {
     commit: @escaping @Sendable (Action) -> ActionCommit?,
     dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
   ) -> TreeWork {
-    following(states, by: StateEffectRunner(of: node, commit: commit, dispatch: dispatch))
+    let runner = StateEffectRunner(of: node, commit: commit, dispatch: dispatch)
+    return following(states, by: runner, through: follower(of: states, for: runner))
   }
 
-  private func following(_ states: Confined<Source<State>>, by runner: StateEffectRunner<Action>) -> TreeWork {
-    let follower = states.map { states in
+  private func follower(
+    of states: Confined<Source<State>>, for runner: StateEffectRunner<Action>
+  ) -> Confined<Follower<State>> {
+    states.map { states in
       let numbers = StateEffectRunner<Action>.Numbers()
       let sink = StateEffectSink<Action> {
         runner.begin($0, for: numbers.number(of: $1, isOver: runner.isOver))
@@ -127,7 +130,13 @@ extension StateEffect {
       }
       return Follower(of: states, makeFollowing(sink), ended: runner.close)
     }
-    return TreeWork { [atEnd] tree in
+  }
+
+  private func following(
+    _ states: Confined<Source<State>>, by runner: StateEffectRunner<Action>,
+    through follower: Confined<Follower<State>>
+  ) -> TreeWork {
+    TreeWork { [atEnd] tree in
       follower(on: tree).begin()
       guard let atEnd else { return }
       runner.setFarewell(
@@ -150,11 +159,21 @@ extension StateEffect {
     dispatch: @escaping @Sendable (RunningEffect, Revocation) -> Dispatch<Action>
   ) -> Subscription {
     let runner = StateEffectRunner(of: node, commit: commit, dispatch: dispatch)
-    let following = following(states, by: runner)
-    guard node.enqueue({ tree in following.begin(tree) }) else { return Subscription {} }
+    let follower = follower(of: states, for: runner)
+    let following = following(states, by: runner, through: follower)
+    // The states of a store above go on after the end of the effect's store.
+    let ending = node.effects.atEnd(of: node) {
+      runner.close()
+      node.enqueueDetachment { tree in follower(on: tree).detachIfIdle() }
+    }
+    guard node.enqueue({ tree in following.begin(tree) }) else {
+      node.effects.forget(ending)
+      return Subscription {}
+    }
     return Subscription {
+      node.effects.forget(ending)
       runner.endAll()
-      _ = node.enqueue { tree in following.end(tree) }
+      node.enqueueDetachment { tree in following.end(tree) }
     }
   }
 }

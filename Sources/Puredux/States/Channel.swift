@@ -124,12 +124,14 @@ import Synchronization
   }
 
   @inlinable func publish(_ state: State) {
-    unsafe enter(state, scratch: &scratch)
+    let replaced = unsafe enter(state, scratch: &scratch)
+    withExtendedLifetime(replaced) {}
     unsafe handOver(state, scratch: &scratch)
   }
 
-  @inlinable func enter(_ state: State, scratch: inout Scratch) {
-    backlog.releasingOutside { $0.publish(state, waking: &scratch.woken, garbage: &scratch.garbage) }
+  /// Returns the state that it replaces, to be released outside the caller's locks.
+  @inlinable func enter(_ state: State, scratch: inout Scratch) -> State? {
+    backlog.withLock { $0.publish(state, waking: &scratch.woken, garbage: &scratch.garbage) }
   }
 
   @inlinable func handOver(_ state: State, scratch: inout Scratch) {

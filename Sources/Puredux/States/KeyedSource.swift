@@ -16,12 +16,20 @@
   /// Keys with a follower that was shown a later value than the one passed on, because a commit was left out above. The
   /// next commit passes them on, even unwritten: it may have restored the earlier collection.
   @usableFromInline var due: Set<Key> = []
+  /// The keys written since `passed` up to a mark, for the followers that begin before the next commit.
+  @usableFromInline var leftOut: LeftOut?
+
+  @usableFromInline struct LeftOut {
+    var keys: Set<Key>
+    var mark: KeyedWrites<Key>.Mark
+  }
 
   @inlinable init(of upstream: Source<Collection>) {
     let edge = Edge<Collection>(to: upstream) { [unowned upstream] follower in
       guard let source = follower as? KeyedSource else { return nil }
       source.passed = nil
       source.due = []
+      source.leftOut = nil
       upstream.withState { source.passed = $0.writes.mark }
       return { collection in source.pass(collection) }
     }
@@ -34,6 +42,7 @@
     if mark == passed { return }
     let written = passed.flatMap { collection.writes.keys(since: $0) }
     passed = mark
+    leftOut = nil
     guard let written else {
       // The written keys are unknown.
       for followers in followersInOrder { Self.pass(collection, to: followers.attachments) }
@@ -45,13 +54,12 @@
   }
 
   @inline(never) @inlinable func passDue(of collection: Collection) {
-    let keys = due
+    var keys = due
     due = []
     guard let passed, let written = collection.writes.keys(since: passed) else { return }
+    for key in written where !keys.isEmpty { keys.remove(key) }
     let numbered = keys.compactMap { key in followers[key].map { (key: key, number: $0.number) } }
-    for (key, _) in numbered.sorted(by: { $0.number < $1.number }) where !written.contains(key) {
-      pass(key, of: collection)
-    }
+    for (key, _) in numbered.sorted(by: { $0.number < $1.number }) { pass(key, of: collection) }
   }
 
   func willShow(_ key: Key) {
@@ -59,9 +67,23 @@
     guard let passed, !followers.isEmpty else { return }
     var isDue = true
     withState { collection in
-      isDue = collection.writes.mark != passed && collection.writes.keys(since: passed)?.contains(key) != false
+      isDue = collection.writes.mark != passed && keysLeftOut(of: collection, since: passed)?.contains(key) != false
     }
     if isDue { due.insert(key) }
+  }
+
+  /// Adds only the writes since the last call: many followers may begin before the next commit.
+  private func keysLeftOut(of collection: Collection, since passed: KeyedWrites<Key>.Mark) -> Set<Key>? {
+    var known = leftOut.take() ?? LeftOut(keys: [], mark: passed)
+    if let written = collection.writes.keys(since: known.mark) {
+      known.keys.formUnion(written)
+    } else {
+      guard let written = collection.writes.keys(since: passed) else { return nil }
+      known.keys = Set(written)
+    }
+    known.mark = collection.writes.mark
+    leftOut = known
+    return known.keys
   }
 
   @inlinable func pass(_ key: Key, of collection: Collection) {
@@ -101,6 +123,7 @@
   override func vanishHere(_ below: inout ContiguousArray<AnySource>) {
     passed = nil
     due = []
+    leftOut = nil
     appendFollowers(to: &below)
     super.vanishHere(&below)
   }

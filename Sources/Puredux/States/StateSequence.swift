@@ -188,8 +188,10 @@ extension StateQueue {
     min(31, 4_096 / max(1, MemoryLayout<State>.stride))
   }
 
+  /// Adds states behind those that it has.
   @inlinable mutating func fill<State>(of type: State.Type, with add: (inout ContiguousArray<State>) -> Void) {
     let states = made(for: State.self)
+    if count > 0 { states.reversed.reverse() }
     add(&states.reversed)
     states.reversed.reverse()
     count = states.reversed.count

@@ -144,11 +144,28 @@
     if isLast { detach() }
   }
 
+  /// Ends the subscription after its unread states. A source that goes on drops none of these.
+  func finish<State: Sendable>(as type: State.Type) {
+    var garbage = Backlog.Garbage()
+    let goesOn = ahead.withLock { ahead in
+      channel.backlog.withLock { backlog -> Bool in
+        if backlog.cursors.isFinished { return false }
+        ahead.fill(of: State.self) { unread in
+          while case .state(let state) = backlog.take(cursor, garbage: &garbage) as Backlog.Taken<State> {
+            unread.append(state)
+          }
+        }
+        return true
+      }
+    }
+    if goesOn, channel.cancel(cursor) { detach() }
+  }
+
   deinit {
     if channel.remove(cursor) { detach() }
   }
 
   private func detach() {
-    _ = queue.enqueue { [source] tree in source(on: tree).detachIfIdle() }
+    queue.enqueueDetachment { [source] tree in source(on: tree).detachIfIdle() }
   }
 }

@@ -132,6 +132,7 @@ extension Route.Mapped {
     if revocation.isRevoked { return .terminated }
     let commit: ActionCommit
     do throws(StoreError) { commit = try prepare(action) } catch { return error.dispatchResult }
+    if let refusal = node.refusal(of: effect) { return refusal }
     revocation.noteDispatch()
     let command = node.placed(revokedBy: revocation) { tree throws(StoreError) in try commit(tree, true) }
     return node.enqueue(command, by: effect) ? .enqueued : node.resultWhenClosed

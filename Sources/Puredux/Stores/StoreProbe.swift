@@ -26,7 +26,7 @@ package struct StoreProbe<State: Sendable>: Sendable {
       ended()
       return Subscription {}
     }
-    return Subscription { [node] in _ = node.enqueue { tree in follower(on: tree).detachIfIdle() } }
+    return Subscription { [node] in node.enqueueDetachment { tree in follower(on: tree).detachIfIdle() } }
   }
 
   /// After all earlier requests, between two commits, on the tree's executor. Nil if the tree has ended.

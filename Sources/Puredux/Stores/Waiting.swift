@@ -40,7 +40,7 @@ extension StoreType {
       }
     }
     guard node.enqueue({ tree in follower(on: tree).begin() }) else { throw node.errorWhenClosed }
-    defer { _ = node.enqueue { tree in follower(on: tree).detachIfIdle() } }
+    defer { node.enqueueDetachment { tree in follower(on: tree).detachIfIdle() } }
     return try await node.untilEnded(outcome, within: limit, isolation: isolation)
   }
 

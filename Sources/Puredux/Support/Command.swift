@@ -30,11 +30,18 @@ extension Command {
 @usableFromInline protocol CommandQueue: AnyObject, Sendable {
   /// False if the queue accepts no commands any more.
   func enqueue(_ command: Command) -> Bool
+  /// Like `enqueue`, also after the store's end, because the detached follower may follow a store above. Does nothing
+  /// after the end of the tree, which detaches all followers.
+  func enqueueDetachment(_ command: Command)
   func hosts(_ effect: RunningEffect) -> Bool
 }
 
 extension CommandQueue {
   @usableFromInline func enqueue(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) -> Bool {
     enqueue(.closure(body))
+  }
+
+  @usableFromInline func enqueueDetachment(_ body: @escaping @Sendable (isolated any TreeIsolation) -> Void) {
+    enqueueDetachment(.closure(body))
   }
 }

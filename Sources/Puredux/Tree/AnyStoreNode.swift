@@ -8,7 +8,11 @@
   /// Whether the store refuses even its own effects.
   var hasEnded: Bool { get }
   var carriedContext: CarriedValues.Context? { get }
+  /// The external order's reason to refuse every action.
   var refusal: DispatchResult? { get }
+  /// The result of a `dispatch` that the external order refuses, also because too many requests wait. Nil if the store
+  /// itself refuses the caller.
+  func refusal(of effect: RunningEffect?) -> DispatchResult?
   /// Appends a command to the order, even after the store's end.
   func place(_ command: Command)
   /// Like `place`, after the commits of all submitted actions.

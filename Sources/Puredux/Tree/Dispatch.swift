@@ -160,7 +160,7 @@ extension StoreNode {
     _ action: Action, by effect: RunningEffect, _ revocation: Revocation?
   ) -> DispatchResult {
     if revocation?.isRevoked == true { return .terminated }
-    if let refusal, !refuses(effect) { return refusal }
+    if let refusal = refusal(of: effect) { return refusal }
     revocation?.noteDispatch()
     let isAccepted =
       if revocation == nil, !needsPlacing {

@@ -143,14 +143,13 @@ public final class History<State: Sendable, Action: Sendable>: Sendable {
 
   @inlinable func add(_ entry: Entry) {
     var scratch = Channel<Entry>.Scratch()
-    let (channel, dropped) = contents.withLock { contents in
+    let (channel, dropped, replaced) = contents.withLock { contents in
       contents.entries.append(entry)
       let dropped = contents.entries.count > limit ? contents.entries.popFirst() : nil
-      contents.channel.enter(entry, scratch: &scratch)
-      return (contents.channel, dropped)
+      return (contents.channel, dropped, contents.channel.enter(entry, scratch: &scratch))
     }
     channel.handOver(entry, scratch: &scratch)
-    _ = dropped
+    withExtendedLifetime((dropped, replaced)) {}
   }
 }
 

@@ -69,15 +69,19 @@ import Synchronization
   @inline(never) @inlinable func dispatchAside(_ action: Action) -> DispatchResult { dispatchSpecially(action) }
 
   @usableFromInline func dispatchSpecially(_ action: Action) -> DispatchResult {
-    if let refusal, !refuses() { return refusal }
-    if let bound = tree.order?.inboxBound, tree.withRequests({ $0.count }) >= bound, !refuses() {
-      return .overloaded
-    }
+    if let refusal = refusal(of: nil) { return refusal }
     let isAccepted = tree.carriesValues ? enqueue(placed(action)) : tree.enqueue(action, from: self)
     return isAccepted ? .enqueued : resultWhenClosed
   }
 
   @usableFromInline var refusal: DispatchResult? { needsPlacing ? tree.order?.refusal : nil }
+
+  @usableFromInline func refusal(of effect: RunningEffect?) -> DispatchResult? {
+    guard needsPlacing, let order = tree.order else { return nil }
+    var refusal = order.refusal
+    if refusal == nil, tree.withRequests({ $0.count }) >= order.inboxBound { refusal = .overloaded }
+    return refusal == nil || refuses(effect) ? nil : refusal
+  }
 
   @usableFromInline var carriedContext: CarriedValues.Context? { needsPlacing ? tree.carriedContext : nil }
 
@@ -143,7 +147,11 @@ import Synchronization
 
   var isFinishingHere: Bool { bits.load(ordering: .relaxed) & 2 != 0 }
 
-  @usableFromInline var hasEnded: Bool { isClosed && firstOnPath { $0.isClosedHere && !$0.isFinishingHere } != nil }
+  @usableFromInline var hasEnded: Bool { isClosed && firstOnPath { $0.hasEndedHere } != nil }
+
+  private var hasEndedHere: Bool { isClosedHere && !isFinishingHere }
+
+  var hasTreeEnded: Bool { isClosed && firstOnPath { $0.parent == nil && $0.hasEndedHere } != nil }
 
   /// Each closed store on the path accepts only the effects that it waits for: its own, and those of stores below it.
   ///
@@ -181,6 +189,8 @@ import Synchronization
   @usableFromInline var parentNode: (any AnyStoreNode)? { parent }
 
   @inlinable func enqueue(_ command: Command) -> Bool { tree.enqueue(command, for: self) }
+
+  @usableFromInline func enqueueDetachment(_ command: Command) { tree.enqueueDetachment(command, for: self) }
 
   @usableFromInline func place(_ command: Command) { tree.place(command) }
 

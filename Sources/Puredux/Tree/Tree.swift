@@ -173,6 +173,14 @@ import Synchronization
     if withRequests({ append(to: &$0) { $0.append(command) } }) { scheduleDrain() }
   }
 
+  /// Not after the tree's end: a release of the root store without a task (`release`) relies on that.
+  nonisolated func enqueueDetachment(_ command: Command, for node: StoreNode<Action>) {
+    let schedules = withRequests { requests in
+      !node.hasTreeEnded && append(to: &requests) { $0.append(command) }
+    }
+    if schedules { scheduleDrain() }
+  }
+
   /// The end of the store's sequences takes its place in the order. Does nothing if the store or one above it has
   /// ended.
   @usableFromInline nonisolated func close(_ node: StoreNode<Action>, cancelling: Bool) {
@@ -258,11 +266,15 @@ import Synchronization
   }
 
   @usableFromInline func leaveOwing() {
+    // An executor that runs jobs as they are enqueued runs it here.
+    if leavesOwingDrain() { scheduleDrain() }
+  }
+
+  @usableFromInline func leavesOwingDrain() -> Bool {
     startOwed()
     let owesDrain = reentrancyGuard.load(ordering: .relaxed).contains(.owesDrain)
     reentrancyGuard.store([], ordering: .relaxed)
-    // An executor that runs jobs as they are enqueued runs it here.
-    if owesDrain { scheduleDrain() }
+    return owesDrain
   }
 
   /// False if the tree is not at work. Only on the executor.
@@ -288,7 +300,12 @@ import Synchronization
       let phase = reentrancyGuard.load(ordering: .relaxed)
       return reentrancyGuard.store(phase.union(.owesDrain), ordering: .relaxed)
     }
-    defer { leave() }
+    // An executor that runs jobs as they are enqueued has run the next drain within this one. Begun there again, each
+    // drain of a flood would run within the one before.
+    repeat { drainEntered(quantum) } while leavesOwingDrain() && enter()
+  }
+
+  @inline(__always) @inlinable func drainEntered(_ quantum: Int) {
     var left = quantum
     var isMore = true
     while isMore, left > 0 {

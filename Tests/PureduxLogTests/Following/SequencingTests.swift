@@ -375,6 +375,110 @@ import Testing
     await store.shutdown()
   }
 
+  enum Way: CaseIterable, Sendable { case interceptor, proxy, stateEffect, projectedEffect }
+
+  /// The work of an effect whose actions go to the store in one of the ways.
+  private static func subscribe(
+    _ way: Way, to store: LedgerStore, _ work: @escaping @Sendable (@Sendable (String) -> DispatchResult) async -> Void
+  ) {
+    let ofState = StateEffect<Ledger, String>.while({ _ in true }) { .run { dispatch in await work { dispatch($0) } } }
+    switch way {
+    case .interceptor: store.interceptActions { _, dispatch in await work { dispatch($0) } }
+    case .proxy:
+      store.interceptActions(
+        with: .effects { _, context in
+          context.run { store in await work { store.dispatch($0) } }
+        })
+    case .stateEffect: store.subscribe(effect: ofState)
+    case .projectedEffect:
+      store.projection(action: { (action: String) in action }, state: { $0 }).subscribe(effect: ofState)
+    }
+  }
+
+  @Test(
+    "an effect that gives actions faster than they are encoded is refused like other callers", arguments: Way.allCases)
+  func effectsBeyondBound(way: Way) async throws {
+    let (log, queue) = (MemoryLog(), HeldExecutor())
+    var options = LogOptions.quick
+    options.pendingBytes = 1000
+    let store = try await RootStore<Ledger, String>(
+      following: log, initialState: Ledger(),
+      options: FollowingOptions(log: options, store: StoreOptions(executor: .serial(queue)), fingerprint: .unchecked)
+    ) { $0.entries.append($1) }
+    let isFirst = Flag()
+    let (begun, mayGive, given) = (Gate(), Gate(), Record<[DispatchResult]>())
+    Self.subscribe(way, to: store) { dispatch in
+      if isFirst.isRaised { return }
+      isFirst.raise()
+      begun.open()
+      await mayGive.wait()
+      given.add((0..<100).map { dispatch("\($0)") })
+    }
+    try await store.send("first")
+    await begun.wait()
+    while queue.waiting > 0 { await Task.yield() }
+    queue.hold()
+    mayGive.open()
+    await given.untilCount(1)
+    queue.letGo()
+    #expect(given.all == [(0..<100).map { $0 < 10 ? .enqueued : .overloaded }])
+    #expect(await store.state.entries.count == 11)
+    await store.shutdown()
+  }
+
+  enum Giving: CaseIterable, Sendable { case caught, timedOut, timedOutAtOnce }
+
+  @Test(
+    "the action of an effect's error or time limit waits while too much waits for the log", arguments: Giving.allCases)
+  func waitsWhileOverloaded(giving: Giving) async throws {
+    struct Mishap: Error {}
+    let log = GatedLog()
+    var options = LogOptions.quick
+    options.pendingBytes = 1000
+    let store = try await ledger(log, options: options)
+    var count = 0
+    while store.dispatch("before") == .enqueued {
+      count += 1
+      while await store.statistics.log?.pendingActions != count { await Task.yield() }
+    }
+    store.subscribe(
+      effect: .while({ _ in true }) {
+        switch giving {
+        case .caught: .run { _ in throw Mishap() }.catching { _ in "given" }
+        case .timedOut: .run { _ in await untilCancelled() }.timeout(after: .milliseconds(1), "given")
+        case .timedOutAtOnce: .run { _ in }.timeout(after: .zero, "given")
+        }
+      })
+    while await store.statistics.log?.pendingActions != count + 1 { await Task.yield() }
+    await log.open()
+    #expect(await store.state.entries == Array(repeating: "before", count: count) + ["given"])
+    await store.shutdown()
+  }
+
+  @Test("an effect is told that the store has stopped, as other callers are", arguments: Way.allCases)
+  func effectsOfStopped(way: Way) async throws {
+    let log = MemoryLog()
+    var options = LogOptions.once
+    options.reporting = { _ in }
+    let store = try await ledger(log, options: options)
+    let (begun, mayGive, given) = (Gate(), Gate(), Record<DispatchResult>())
+    Self.subscribe(way, to: store) { dispatch in
+      begun.open()
+      await mayGive.wait()
+      given.add(dispatch("late"))
+    }
+    try await store.send("first")
+    await begun.wait()
+    let undecodable = LogEntry.Header(writer: 7, first: 1, seen: .init(), schema: 1)
+    log.append(LogEntry.encode(undecodable, actions: [[1, 2, 3]])) { _ in }
+    for await phase in store.logPhases() { if case .stopped = phase { break } }
+    #expect(store.dispatch("late") == .stopped)
+    mayGive.open()
+    await given.untilCount(1)
+    #expect(given.all == [.stopped])
+    await store.shutdown()
+  }
+
   @Test("a send whose time is over has an unknown outcome, and its action may still be committed")
   func outcomeUnknown() async throws {
     let log = GatedLog()

@@ -365,6 +365,43 @@ import Testing
     withExtendedLifetime((selected, sequence)) {}
   }
 
+  enum Following: CaseIterable, Sendable { case first, states, filteredStates, observer, effect }
+
+  /// An effect of the root's interceptor belongs to the child that got its action, and follows the root's states.
+  @Test(arguments: Following.allCases, [false, true])
+  func `after a child's end the store above it holds nothing of the child's effects that followed it`(
+    following: Following, isShutDown: Bool
+  ) async throws {
+    let gone = Record<Gate>()
+    let root = RootStore<Int, Int>(
+      initialState: 0,
+      interceptors: .effects { action, context in
+        guard action == 1 else { return nil }
+        let token = Token()
+        gone.add(token.gone)
+        let seen: @Sendable (Int) -> Int = { state in withExtendedLifetime(token) { state } }
+        return context.run { store in
+          switch following {
+          case .first: try await store.first { seen($0) < 0 }
+          case .states: for await _ in store.scope(to: seen).states() {}
+          case .filteredStates: for await _ in store.states(removeStateDuplicates: .equal(seen)) {}
+          case .observer: store.scope(to: seen).subscribe(observer: Observer { _ in .active })
+          case .effect: store.subscribe(effect: .onChange(of: seen) { _ in nil })
+          }
+        }
+      }
+    ) { $0 += $1 }
+    var child: StateStore<Int, Int>? = root.childStore(initialState: 0, stateMapping: { $0 + $1 }) { _, _ in }
+    child?.dispatch(1)
+    await root.settled()
+    if isShutDown { await child?.shutdown() }
+    child = nil
+    for gate in gone.all { await gate.wait() }
+    #expect(gone.all.count == 1)
+    #expect(try await root.send(2) { $0 } == 3)
+    await root.shutdown()
+  }
+
   @Test func `a long chain of stores is released one by one`() async throws {
     let gone = Counter()
     // Stores that are too deep are reported.

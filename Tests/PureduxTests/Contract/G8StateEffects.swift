@@ -521,6 +521,44 @@ private struct Mishap: Error {}
     }
   }
 
+  /// An effect of the root's interceptor belongs to the child that got its action, and follows the root's states.
+  @Test(arguments: [false, true])
+  func `a child's effect of the state above ends with the child, and begins nothing more`(isShutDown: Bool)
+    async throws
+  {
+    let (asked, begun, ended) = (Record<Int>(), Record<Int>(), Record<Int>())
+    let root = RootStore<Int, Int>(
+      initialState: 0,
+      interceptors: .effects { action, context in
+        guard action == 1 else { return nil }
+        return context.run { store in
+          store.subscribe(
+            effect: .onChange(of: { $0 }) { state in
+              asked.add(state)
+              return .run { _ in
+                begun.add(state)
+                await untilCancelled()
+                ended.add(state)
+              }
+            })
+        }
+      }
+    ) { $0 += $1 }
+    var child: StateStore<Int, Int>? = root.childStore(initialState: 0, stateMapping: { $0 + $1 }) { _, _ in }
+    let states = try #require(child?.states())
+    child?.dispatch(1)
+    await begun.untilCount(1)
+    if isShutDown { await child?.shutdown() }
+    child = nil
+    for await _ in states {}
+    await ended.untilCount(1)
+    for _ in 1...2 { try await root.send(10) }
+    await root.settled()
+    #expect([asked.all, begun.all, ended.all] == [[1], [1], [1]])
+    #expect(await root.statistics.runningTasks == 0)
+    await root.shutdown()
+  }
+
   /// States above the child do not end with it. An effect that waits only for these is cancelled when all other work is
   /// done.
   @Test func `a finishing child does not wait for effects that follow states above it`() async throws {

@@ -184,6 +184,54 @@ import Testing
     #expect(seen.all == [0, 1, 2, 3])
   }
 
+  enum Ending: CaseIterable, Sendable { case cancelled, finished, released }
+
+  enum Pace: CaseIterable, Sendable { case keepsUp, isBehind, isBehindWithNewest }
+
+  /// An effect of the root's interceptor belongs to the child that got its action, and follows the root's states.
+  @Test(arguments: Ending.allCases, Pace.allCases)
+  func `a child's observer of the store above gets the states until the child's end, and ends then`(
+    ending: Ending, pace: Pace
+  ) async throws {
+    let seen = Record<Int>()
+    let mayGoOn = Gate()
+    if pace == .keepsUp { mayGoOn.open() }
+    let root = RootStore<Int, Int>(
+      initialState: 0,
+      interceptors: .effects { action, context in
+        guard action == 1 else { return nil }
+        return context.run { store in
+          store.subscribe(
+            observer: Observer(bufferingPolicy: pace == .isBehindWithNewest ? .bufferingNewest(1) : .unbounded) {
+              seen.add($0)
+              await mayGoOn.wait()
+              return .active
+            })
+        }
+      }
+    ) { $0 += $1 }
+    var child: StateStore<Int, Int>? = root.childStore(initialState: 0, stateMapping: { $0 + $1 }) { _, _ in }
+    let states = try #require(child?.states())
+    child?.dispatch(1)
+    await seen.untilCount(1)
+    for _ in 1...2 { try await root.send(10) }
+    let end = Task { [child] in
+      guard ending != .released else { return }
+      await child?.shutdown(
+        interceptors: ending == .finished ? .finish(within: .seconds(60)) : .cancel, clock: ManualClock())
+    }
+    child = nil
+    // The child has ended when its states have.
+    for await _ in states {}
+    try await root.send(10)
+    mayGoOn.open()
+    await end.value
+    await root.settled()
+    #expect(seen.all == (pace == .isBehindWithNewest ? [1, 21] : [1, 11, 21]))
+    #expect(await root.statistics.runningTasks == 0)
+    await root.shutdown()
+  }
+
   @Test(arguments: Kind.allCases)
   func `on a store that has ended it is never called, and can be used again`(kind: Kind) async throws {
     let (ended, subject) = (Subject(kind), Subject(kind))

@@ -125,6 +125,40 @@ import Testing
     }
   }
 
+  private struct Name: Hashable, Sendable {
+    let number: Int
+    let comparisons: Counter
+
+    static func == (one: Name, other: Name) -> Bool {
+      one.comparisons.increment()
+      return one.number == other.number
+    }
+    func hash(into hasher: inout Hasher) { hasher.combine(number) }
+  }
+
+  private struct Inn: Sendable {
+    var rooms: Keyed<Name, Int> = [:]
+    var version = 0
+  }
+
+  @Test func `a follower does not compare its key with each key that an omitted commit wrote`() async throws {
+    let comparisons = Counter()
+    let names = (0..<400).map { Name(number: $0, comparisons: comparisons) }
+    let root = RootStore<Inn, Bool>(initialState: Inn(), emits: .whenDifferent { $0.version }) { inn, isPublished in
+      if isPublished { inn.version += 1 } else { for name in names { inn.rooms[name, default: 0] += 1 } }
+    }
+    let first = root.scope(to: \.rooms, at: names[0]).states()
+    try await root.send(false)
+    let before = comparisons.count
+    let states = names.map { root.scope(to: \.rooms, at: $0).states() }
+    try await root.send(true)
+    // Two constant numbers of comparisons for each: when it begins, and when its key is passed on.
+    #expect(comparisons.count - before < 40 * names.count)
+    await root.shutdown()
+    #expect(await first.collect() == [nil, 1])
+    for states in states { #expect(await states.collect() == [1, 1]) }
+  }
+
   /// A repeated value is allowed only if an omitted commit wrote the key, and nothing is missing.
   @Test(arguments: [1, 2, 3].map { UInt64($0) } + [UInt64.random(in: .min ... .max)])
   func `random writes, some omitted and some restored`(seed: UInt64) async throws {

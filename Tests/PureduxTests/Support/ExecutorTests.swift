@@ -93,6 +93,29 @@ import Testing
     #expect(executor.ranInPlace.isRaised)
   }
 
+  @Test func `a flood on an executor that runs jobs in the middle of others takes no more stack than a few actions`()
+    async throws
+  {
+    let proxies = Record<Store<Int, Int>>()
+    let places = LockedValue((lowest: UInt.max, highest: UInt.min))
+    let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(executor: .serial(InPlaceExecutor()))) {
+      state, action in
+      state += 1
+      guard action > 0 else {
+        for _ in 0..<100_000 { proxies.all.first?.dispatch(1) }
+        return
+      }
+      var local = 0
+      let place = unsafe withUnsafePointer(to: &local) { UInt(bitPattern: $0) }
+      places.withLock { $0 = (min($0.lowest, place), max($0.highest, place)) }
+    }
+    proxies.add(root.store())
+    let states = root.states(bufferingPolicy: .bufferingNewest(1))
+    try await root.send(-1)
+    #expect(await states.collect(until: { $0 == 100_001 }).last == 100_001)
+    #expect(places.withLock { $0.highest - $0.lowest } < 16_384)
+  }
+
   @Test(arguments: [TaskPriority.low, .high])
   func `a tree works with any priority`(priority: TaskPriority) async throws {
     let root = RootStore<Int, Int>(initialState: 0, options: StoreOptions(priority: priority)) { $0 += $1 }

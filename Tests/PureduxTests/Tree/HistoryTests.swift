@@ -1,6 +1,8 @@
-import Puredux
 import PureduxTestSupport
+import Synchronization
 import Testing
+
+@testable import Puredux
 
 @Suite(.timeLimit(.minutes(15))) struct HistoryTests {
   static let reducers: [Reducer<Int, Int>] = [
@@ -212,6 +214,32 @@ import Testing
     #expect(first.object != nil, "the state before")
     try await store.send(2)
     #expect(first.object == nil)
+  }
+
+  /// A state whose release tells whether the history's lock is free.
+  private final class Telling: Sendable {
+    let tell: @Sendable () -> Void
+    init(_ tell: @escaping @Sendable () -> Void) { self.tell = tell }
+    deinit { tell() }
+  }
+
+  @Test func `no state is released while the history is locked, even if a reader is behind`() async throws {
+    let history = History<Telling, Int>(limit: 1)
+    let isFree = Record<Bool>()
+    // The history holds these states.
+    let weak = Weak(history)
+    let telling = { @Sendable in
+      Telling {
+        if let history = weak.object { isFree.add(history.contents.mutex.withLockIfAvailable { _ in } != nil) }
+      }
+    }
+    let store = RootStore<Telling, Int>(initialState: telling(), history: history) { state, _ in state = telling() }
+    let commits = history.commits(bufferingPolicy: .bufferingNewest(3))
+    for action in 1...10 { try await store.send(action) }
+    #expect(isFree.all.count >= 6)
+    #expect(!isFree.all.contains(false))
+    withExtendedLifetime(commits) {}
+    await store.shutdown()
   }
 
   @Test func `an entry has a step for each reducer, and none without reducers`() async throws {

@@ -262,11 +262,12 @@ private struct InboxSystem: Interleaved {
     case .leave(let visit):
       let owesDrain = record.reentrancyGuard.contains(.owesDrain) && mistake != .owedDrainIsForgotten
       record.reentrancyGuard = []
+      // A drain performs the owed one itself.
+      guard let visit else { return owesDrain ? .step(.drain) : .end }
       if owesDrain {
         record.drains -= 1
         try scheduleDrain(by: me)
       }
-      guard let visit else { return .end }
       return leavesBeforeItsVisitEnds ? .step(.endVisit(visit)) : next(visit.rest)
     }
   }
