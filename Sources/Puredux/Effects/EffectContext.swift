@@ -142,6 +142,15 @@ extension Dispatch {
     try await sleep { clock, effect in await clock.wait(duration, in: effect, for: .interval) }
   }
 
+  /// Returns when the actions that the store's tree has accepted by now are committed or given up, even in a cancelled
+  /// task.
+  package func untilCommitted() async {
+    try? await node?.run(isolation: nil, by: effect) { _ throws(StoreError) in
+    } pending: {
+      PendingRequest { _ throws(StoreError) in }
+    }
+  }
+
   /// The time of day and year by the store's clock, if it is a `WallClock`; by the system for the continuous or
   /// suspending clock. Any other clock goes on from the system's time when the store was made.
   public var now: WallTime { node?.wallTime ?? .now }

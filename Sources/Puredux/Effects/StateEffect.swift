@@ -35,10 +35,14 @@ public struct StateEffect<State: Sendable, Action: Sendable>: Sendable {
     self.atEnd = atEnd
   }
 
-  /// The same effect, with last actions at the store's close. Only for a store that follows a log.
+  /// The same effect, with last actions at the store's close. The store's stop ends it for good. Only for a store that
+  /// follows a log.
   package func atEnd(_ actions: @escaping @Sendable (State) -> [Action]) -> StateEffect {
     StateEffect(makeFollowing: makeFollowing, atEnd: actions)
   }
+
+  /// The same effect, ended by the store's stop.
+  package var endedByStop: StateEffect { atEnd == nil ? atEnd { _ in [] } : self }
 
   /// Runs while a condition holds.
   @inlinable public static func `while`(

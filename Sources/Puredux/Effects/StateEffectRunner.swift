@@ -31,12 +31,16 @@ final class StateEffectRunner<Action: Sendable>: Sendable {
     self.dispatch = dispatch
   }
 
+  /// Whether the log takes no more actions, and the store publishes no more states.
+  var isStopped: Bool { node.refusal == .stopped }
+
   func setFarewell(
     _ actions: (@Sendable (isolated any TreeIsolation) -> [Action])?, on tree: isolated any TreeIsolation
   ) {
     guard let actions else { return node.setFarewell(nil, of: ObjectIdentifier(self), on: tree) }
     node.setFarewell(
-      { [commit] tree in
+      { [self] tree in
+        if isStopped { return endAll() }
         for action in actions(tree) { try? commit(action)?(tree, true) }
       }, of: ObjectIdentifier(self), on: tree)
   }
@@ -137,6 +141,7 @@ extension StateEffect {
     through follower: Confined<Follower<State>>
   ) -> TreeWork {
     TreeWork { [atEnd] tree in
+      if atEnd != nil, runner.isStopped { return }
       follower(on: tree).begin()
       guard let atEnd else { return }
       runner.setFarewell(

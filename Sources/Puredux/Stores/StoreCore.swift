@@ -229,6 +229,9 @@ extension StoreCore {
     await node.tree.performInOrder(.closure { [node] tree in node.effects.startingLater { body(tree) } })
   }
 
+  /// For an order that has stopped: ends the effects with last actions.
+  package func endAtStop(on tree: isolated any TreeIsolation) { node.bidFarewell(on: tree) }
+
   /// For an action given to no store of this tree.
   package func commitQuietly(_ action: Action, on tree: isolated any TreeIsolation) {
     // SAFETY: on the tree's executor.

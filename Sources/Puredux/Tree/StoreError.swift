@@ -39,9 +39,10 @@ public enum LogStop: Sendable, Hashable, Codable {
   /// Two processes of this program, one after the other, died while they replayed the entry: it traps the reducer, or
   /// never ends. No later entry is applied until a decision skips this one, or another version of the program starts.
   case poisoned(position: UInt64)
-  /// The entry carries this store's writer number, but this store did not write it: the machine was copied while it
-  /// ran. Actions on their way to the log are `StoreError.outcomeUnknown`. When opened again, the store has another
-  /// number. A store without actions on their way takes another number, and does not stop.
+  /// The entry carries this store's writer number, but this store did not write it there: the machine was copied while
+  /// it ran, or the engine repeated the store's first entry when its number had been forgotten (G11). Actions on their
+  /// way to the log are `StoreError.outcomeUnknown`. When opened again, the store has another number. A store without
+  /// actions on their way takes another number, and does not stop.
   case cloned(position: UInt64)
   /// The log is damaged, or has lost the entry that this replica needs next.
   case unreadable(position: UInt64)

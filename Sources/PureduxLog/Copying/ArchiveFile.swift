@@ -29,6 +29,8 @@ final class ArchiveFile: LogDirectory {
   private let queue = DispatchQueue(label: "puredux.archive")
   /// Used on the queue only, except for the keys.
   private let contents = LockedValue(Contents())
+  /// Tells readers of the end.
+  fileprivate let arrivals = Arrivals()
 
   private init(_ disk: Disk, isWritten: Bool, partLimit: Int = ArchiveFile.partLimit) {
     self.disk = disk
@@ -72,6 +74,7 @@ final class ArchiveFile: LogDirectory {
 
   func close() async {
     try? await use { () throws(LogError) in self.contents.withLock { $0.isClosed = true } }
+    arrivals.notify()
   }
 
   // MARK: Writing
@@ -255,7 +258,7 @@ final class ArchiveFile: LogDirectory {
     contents.withLock { $0 = found }
   }
 
-  private func damage(_ number: UInt64, _ text: String) -> LogError {
+  fileprivate func damage(_ number: UInt64, _ text: String) -> LogError {
     .damaged(position: number, "\(disk.path) \(text), at part \(number).")
   }
 
@@ -326,7 +329,6 @@ final class ArchiveFile: LogDirectory {
 final class ArchivedTree: DenseLog, SnapshotStore {
   private let key: String
   private let file: ArchiveFile
-  private let arrivals = Arrivals()
 
   init(_ key: String, in file: ArchiveFile) {
     self.key = key
@@ -366,16 +368,18 @@ final class ArchivedTree: DenseLog, SnapshotStore {
       var position: UInt64 = 0
     }
     let reading = LockedValue(Reading())
-    return AsyncThrowingStream { [file, key, arrivals] in
+    return AsyncThrowingStream { [file, key] in
       while !Task.isCancelled {
+        let count = file.arrivals.count
         let records = try await file.use { () throws(LogError) in
           try reading.withLock { reading throws(LogError) -> [LogRecord] in
             guard let tree = file.tree(key) else { return [] }
             var cursor = reading.cursor ?? ArchiveFile.Cursor(offset: tree.offset, number: tree.number)
             var (records, bytes): ([LogRecord], Int) = ([], 0)
-            while reading.position < tree.head, records.count < 512, bytes < 1 << 20,
-              let (part, _) = try file.next(&cursor)
-            {
+            while reading.position < tree.head, records.count < 512, bytes < 1 << 20 {
+              guard let (part, _) = try file.next(&cursor) else {
+                throw file.damage(cursor.number, "is incomplete: it was cut off")
+              }
               guard case .entry(let entry) = part else { continue }
               reading.position += 1
               guard reading.position > position else { continue }
@@ -388,7 +392,7 @@ final class ArchivedTree: DenseLog, SnapshotStore {
         }
         if !records.isEmpty { return records }
         // No more entries appear while a file is read.
-        await arrivals.wait(after: 0)
+        await file.arrivals.wait(after: count)
       }
       return nil
     }

@@ -35,7 +35,8 @@ struct AcknowledgedMark: Equatable {
     }
     guard let bytes else { return nil }
     var reader = ByteReader(bytes)
-    guard let first = reader.take(UInt64.self), let end = reader.take(UInt64.self), let sum = reader.take(UInt32.self)
+    guard let first = reader.take(UInt64.self), let end = reader.take(UInt64.self), let sum = reader.take(UInt32.self),
+      end <= UInt64(Int.max)
     else { return nil }
     let mark = AcknowledgedMark(first: first, end: end)
     return RecordFormat.checksum(of: Array(mark.bytes.prefix(16))) == sum ? mark : nil

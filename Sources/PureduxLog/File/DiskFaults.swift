@@ -13,4 +13,10 @@ extension FileLog {
     guard let code = faults?.failure(call, count) else { return }
     throw Disk.Failure(call: "\(call)", path: file?.path ?? directory, code: code)
   }
+
+  /// Returns when the file is durable, also without `Options.syncs`.
+  func sync(_ file: Disk) throws(Disk.Failure) {
+    try fail(.sync, file, 0)
+    try file.sync()
+  }
 }

@@ -54,7 +54,8 @@ enum FileNames {
   static func segment(_ first: UInt64) -> String { hex(first, digits: 16) + ".log" }
 
   static func first(ofSegment name: String) -> UInt64? {
-    guard let first = UInt64(name.dropLast(4), radix: 16), first > 0, segment(first) == name else { return nil }
+    guard let first = UInt64(name.dropLast(4), radix: 16), first > 0, first <= UInt64(Int64.max), segment(first) == name
+    else { return nil }
     return first
   }
 

@@ -336,7 +336,7 @@ final class FileTree: LocalLog, DenseLog, SnapshotStore, SummaryStore {
         try SnapshotFile.write(
           snapshot, in: directory, of: identity,
           // The head when the stored snapshot is read: by then the log has that snapshot's entries.
-          replacing: always ? self.waiting.withLock { $0.head ?? 0 } : nil, syncs: self.owner.options.syncs)
+          replacing: always ? self.waiting.withLock { $0.head ?? 0 } : nil, for: self.owner)
       } catch {
         throw self.waiting.withLock { $0.loss } ?? error
       }

@@ -123,7 +123,7 @@ final class RecoveryMark: Sendable {
       reader.take(UInt64.self) == program, let sum = reader.take(UInt32.self), position > 0,
       RecordFormat.checksum(of: Array(bytes.prefix(20))) == sum
     else { return nil }
-    return Deaths(position: position, count: count)
+    return Deaths(position: position, count: min(count, limit))
   }
 }
 

@@ -402,8 +402,7 @@ struct Segments {
   }
 
   private func sync(_ file: Disk) throws(Disk.Failure) {
-    try owner.fail(.sync, file, 0)
-    if owner.options.syncs { try file.sync() }
+    if owner.options.syncs { try owner.sync(file) }
   }
 
   private mutating func begin(_ first: UInt64, behind before: OpenFiles.Files?) throws(LogError) -> OpenFiles.Files {
@@ -563,7 +562,8 @@ struct Segments {
       try file.lock()
       try file.truncate(to: 0)
       try file.write(bytes, at: 0)
-      try sync(file)
+      // Also without `syncs`: the removal of the old segment will be durable.
+      try owner.sync(file)
       try directory.move(FileNames.newSegment, to: FileNames.segment(position + 1))
       return (file, try file.place())
     }

@@ -40,26 +40,45 @@ enum SnapshotFile {
     return stored.snapshot
   }
 
-  /// Replaces the snapshot atomically.
+  /// Replaces the snapshot atomically. The log may then be truncated behind it. So also without `syncs` it is durable on
+  /// return, and so are its entries: a snapshot that is ahead of the log is set aside.
   ///
   /// - Parameter head: Nil to replace only an older or unreadable snapshot. With the head of the log, a snapshot of the
   ///   same position, ahead of the log, or of a newer version is replaced, too. Another tree's always is.
   static func write(
-    _ snapshot: LogSnapshot, in directory: Directory, of identity: TreeIdentity, replacing head: UInt64?, syncs: Bool
+    _ snapshot: LogSnapshot, in directory: Directory, of identity: TreeIdentity, replacing head: UInt64?,
+    for owner: FileLog
   ) throws(LogError) {
     let kept = head == nil ? try stored(in: directory) : (try? stored(in: directory)) ?? nil
     if let kept, isOwn(kept, identity), kept.snapshot.position >= snapshot.position {
       guard let head, kept.snapshot.position == snapshot.position || kept.snapshot.position > head else { return }
     }
+    var start: UInt64 = 0
+    if let kept, isOwn(kept, identity), kept.snapshot.position < snapshot.position { start = kept.snapshot.position }
     do {
+      if !owner.options.syncs { try syncEntries(behind: start, in: directory, for: owner) }
       let file = try Disk(FileNames.newSnapshot, in: directory, .creating)
       try file.truncate(to: 0)
       try file.write(encode(snapshot, of: identity), at: 0)
-      if syncs { try file.sync() }
+      try owner.sync(file)
       try directory.move(FileNames.newSnapshot, to: FileNames.snapshot)
-      if syncs { try directory.sync() }
+      try directory.sync()
     } catch {
       throw error.logError
+    }
+  }
+
+  private static func syncEntries(
+    behind position: UInt64, in directory: Directory, for owner: FileLog
+  ) throws(Disk.Failure) {
+    let firsts = try directory.names().compactMap(FileNames.first(ofSegment:)).sorted()
+    for (first, next) in zip(firsts, firsts.dropFirst() + [.max]) where next - 1 > position {
+      do throws(Disk.Failure) {
+        try owner.sync(Disk(FileNames.segment(first), in: directory, .reading))
+      } catch {
+        // The log may be truncated at the same time.
+        if !error.isMissing { throw error }
+      }
     }
   }
 

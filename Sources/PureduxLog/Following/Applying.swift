@@ -101,8 +101,9 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
     if replica.reading.withLock({ $0.attests(header) && $0.position == header.seen.position }) {
       hashNow(of: core, on: tree)
     }
-    let divergence = replica.reading.withLock {
-      $0.divergence(from: header, at: outline.position, isSkipped: isSkipped)
+    let (divergence, last) = replica.reading.withLock { reading in
+      let divergence = reading.divergence(from: header, at: outline.position, isSkipped: isSkipped)
+      return (divergence, outline.own.isEmpty ? nil : reading.last(of: outline, header))
     }
     if let divergence {
       replica.report(
@@ -110,7 +111,7 @@ final class Applying<State: Sendable, Action: Sendable>: Sendable {
           key: replica.log.name, position: header.seen.position, entry: outline.position, states: divergence.states))
       return .diverged(position: header.seen.position)
     }
-    guard replica.standing.withLock({ $0.writing.isNoClones(header, outline.own) }) else {
+    guard replica.standing.withLock({ $0.writing.isNoClones(header, outline.own, last: last) }) else {
       replica.report(.cloned(key: replica.log.name, position: outline.position))
       return .cloned(position: outline.position)
     }

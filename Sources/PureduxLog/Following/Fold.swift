@@ -148,19 +148,22 @@ extension Fold {
 
   static let newestFormat: UInt8 = 3
 
+  /// No log has more entries or actions. Adding to a larger number could overflow.
+  private static let countLimit = UInt64(Int64.max)
+
   var format: UInt8 { epoch > 0 ? 3 : sealedRules > 0 || rules > 0 || !decided.isEmpty ? 2 : 1 }
 
   init?(_ reader: inout ByteReader, format: UInt8) {
     guard let position = reader.take(UInt64.self), let chain = reader.take(UInt64.self),
       let fingerprint = reader.take(UInt64.self), let commits = reader.take(UInt64.self),
       let skipped = reader.take(UInt64.self),
-      let count = reader.take(UInt32.self)
+      let count = reader.take(UInt32.self), max(position, commits, skipped) <= Self.countLimit
     else { return nil }
     for _ in 0..<count {
       guard let id = reader.take(UInt64.self), let last = reader.take(UInt64.self),
-        let position = reader.take(UInt64.self)
+        let place = reader.take(UInt64.self), last <= Self.countLimit, place <= position
       else { return nil }
-      writers[id] = Writer(last: last, position: position)
+      writers[id] = Writer(last: last, position: place)
     }
     if format > 1 {
       guard let sealedRules = reader.take(UInt32.self), let rules = reader.take(UInt32.self),
@@ -168,8 +171,8 @@ extension Fold {
       else { return nil }
       (self.sealedRules, self.rules) = (sealedRules, rules)
       for _ in 0..<count {
-        guard let position = reader.take(UInt64.self) else { return nil }
-        decided.insert(position)
+        guard let place = reader.take(UInt64.self), place <= position else { return nil }
+        decided.insert(place)
       }
     }
     if format > 2 {

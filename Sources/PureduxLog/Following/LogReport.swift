@@ -93,8 +93,9 @@ public enum LogReport: Sendable, Hashable, CustomStringConvertible {
         + "skipped, for all replicas: `skip(position: \(position), reason:)` of the log."
     case .cloned(let key, let position):
       "The entry of \(Self.name(key)) at position \(position) carries this store's number as a writer, but this store has "
-        + "not written it. This process, or another one, is a clone, for instance of a machine that was copied while it "
-        + "ran. The store stops. Its actions that were on their way may be in the log or not. Reopen it: it takes "
+        + "not written it there. This process, or another one, is a clone, for instance of a machine that was copied while "
+        + "it ran. Or the log has repeated this store's first entry, after those of many other stores: then its actions are "
+        + "committed twice. The store stops. Its actions that were on their way may be in the log or not. Reopen it: it takes "
         + "another number."
     case .skippedElsewhere(let key, let position, let decision):
       "The decision at position \(decision) of \(Self.name(key)) skips the entry at position \(position), but this store has "

@@ -12,6 +12,7 @@
 public enum LogRules {
   /// In reducers and the root's middleware: the rules of the entry being committed, set by its writer
   /// (`LogOptions.rules`). In admission and child stores' middleware: the rules that the entry will be written under.
-  /// Everywhere else `UInt32.max`.
+  /// Other code that the tree runs during a commit, such as interceptors and filters, may see the rules of its entry.
+  /// Effects, and all other code, see `UInt32.max`.
   @TaskLocal public static var current: UInt32 = .max
 }

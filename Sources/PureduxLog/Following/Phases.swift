@@ -178,6 +178,7 @@ final class Phases<State: Sendable, Action: Sendable>: Sendable {
     replica.recovery.withLock { $0 }?.pause(behind: replica.reading.withLock { $0.position })
     replica.admission.store(2, ordering: .relaxed)
     enter(.stopped(reason), on: tree)
+    replica.core.withLock { $0 }?.endAtStop(on: tree)
     // Sent actions may be committed elsewhere.
     replica.sequencer.giveUpAll(on: tree)
     tellArrivals()

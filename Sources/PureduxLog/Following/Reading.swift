@@ -118,12 +118,18 @@ struct Reading {
   /// skipped. If that is unknown, the entry counts as new.
   func interruption(by outline: Outline, isSkipped: Bool) -> Interruption? {
     if let failure = outline.failure, !isSkipped {
-      guard case .entry(let header) = outline.kind,
-        !fold.takes(header.first, count: UInt64(outline.actionCount), of: header.writer)
-      else { return .failure(failure, position: outline.position) }
+      guard case .entry(let header) = outline.kind, last(of: outline, header) == nil else {
+        return .failure(failure, position: outline.position)
+      }
     }
     if case .standIn = outline.kind, position == 0 { return .truncated(position: outline.position) }
     return nil
+  }
+
+  /// The number of the last action that an entry commits or skips; nil if all of them have been before.
+  func last(of outline: Outline, _ header: LogEntry.Header) -> UInt64? {
+    let count = UInt64(outline.actionCount)
+    return fold.takes(header.first, count: count, of: header.writer) ? header.first + count - 1 : nil
   }
 
   mutating func apply(_ kind: Outline.Kind, isSkipped: Bool) {

@@ -124,12 +124,18 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     guard replica.options.ignoresSnapshots, replica.stop == nil, let states = replica.codings.states,
       let store = log.snapshots, var content = try await content()
     else { return }
-    // The log may be truncated behind a newer snapshot of its entries: only one as new replaces that.
+    // The log may be truncated behind a newer snapshot of its entries: only one as new replaces that. Before the log
+    // delivers these entries, it may be away, or lag.
+    var progress = replica.clock.now
     while let newest = try await readable(in: store), newest.position > content.fold.position,
       try await newest.position <= log.head()
     {
-      await phases.untilApplied(newest.position)
-      guard let later = try await self.content(), later.fold.position >= newest.position else { return }
+      guard replica.clock.now - progress < replica.options.openingLimit else {
+        throw LogError.unavailable("The log has not delivered the entries of the snapshot at \(newest.position).")
+      }
+      guard await replica.clock.sleep(for: replica.options.retryInterval) else { throw CancellationError() }
+      guard let later = try await self.content() else { return }
+      if later.fold.position > content.fold.position { progress = replica.clock.now }
       content = later
     }
     try await keep(content, by: states, in: store, inPlaceOfAll: true)

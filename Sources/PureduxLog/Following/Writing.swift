@@ -134,8 +134,15 @@ struct Writing {
 
   /// Whether an entry is another writer's, or one that this replica wrote. Any other entry under this number is a
   /// clone's: if the log has been given none of the waiting actions, the replica takes another number.
-  mutating func isNoClones(_ header: LogEntry.Header, _ actions: [ArraySlice<UInt8>]) -> Bool {
-    if header.writer != writer || outbox.hasGiven(actions, from: header.first) { return true }
+  ///
+  /// An entry can also set the number back: replicas have forgotten it, and the log repeats its first entry. Then the
+  /// waiting actions would be early forever.
+  ///
+  /// - Parameter last: The last action that the entry commits or skips; nil if it commits none.
+  mutating func isNoClones(_ header: LogEntry.Header, _ actions: [ArraySlice<UInt8>], last: UInt64?) -> Bool {
+    if header.writer != writer { return true }
+    let isSetBack = last.map { $0 + 1 < outbox.firstPending } ?? false
+    if !isSetBack, outbox.hasGiven(actions, from: header.first) { return true }
     guard outbox.isUntouched else { return false }
     renumber()
     return true
@@ -222,8 +229,8 @@ final class LogWriter<State: Sendable, Action: Sendable>: Sendable {
       // User code, not called under the lock.
       let now = replica.clock.now
       let next = replica.standing.withLock { standing in
-        // A stopped replica writes nothing: its state may be wrong.
-        standing.life.stop == nil ? standing.writing.next(at: now) : nil
+        // A stopped replica writes nothing: its state may be wrong. After the end, the rest has been given up.
+        standing.life.isOver ? nil : standing.writing.next(at: now)
       }
       guard let next else { return }
       if let sample = next.sample { append(sample) }

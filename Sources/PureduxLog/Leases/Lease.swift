@@ -18,8 +18,10 @@ public import Puredux
 ///
 /// The holder renews the lease by actions. Rejected and lost claims and renewals are repeated. A store that ends, by
 /// shutdown or release of itself or an ancestor, gives up the lease with its last action, and another replica takes
-/// over at once. Without a renewal for a time, by its own clock, each other replica claims the lease, and the first
-/// claim in the log takes it. Clocks are not compared, and the reducer reads none.
+/// over at once. A store that stops (`LogStop`) cancels the work under its lease.
+///
+/// Without a renewal for a time, by its own clock, each other replica claims the lease, and the first claim in the log
+/// takes it. Clocks are not compared, and the reducer reads none.
 ///
 /// A holder that has not yet learned of its loss may still work. Its reports follow the claim in the log: a reducer
 /// recognizes them by `term`. Its external effects must be idempotent, by a key.
@@ -127,7 +129,10 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
       }
     }
     return [claiming.atEnd { [farewell(in: $0)] }]
-      + effects.map { effect in effect.lifted(state: { holds($0) ? $0 : nil }, into: { $0 }) }
+      + effects.map { effect in
+        // A stopped store renews no lease, and its state no longer tells who holds it.
+        effect.lifted(state: { holds($0) ? $0 : nil }, into: { $0 }).endedByStop
+      }
   }
 
   /// Gives up the lease in the term that this replica holds, or that its pending claim begins. Void otherwise.
@@ -146,7 +151,9 @@ public struct Leaseholder<State: Sendable, Action: Sendable>: Sendable {
       try await dispatch.send(action(claim))
     } catch {
       switch error {
-      case .rejected, .outcomeUnknown, .withdrawn, .stateUnavailable: break
+      // The claim may still wait for the log (`LogOptions.sendLimit`).
+      case .outcomeUnknown: if !Task.isCancelled { await dispatch.untilCommitted() }
+      case .rejected, .withdrawn, .stateUnavailable: break
       case .stopped, .terminated: return false
       case .unmapped, .tooDeep: throw error
       }

@@ -770,6 +770,31 @@ import Testing
     #expect(try FileManager.default.contentsOfDirectory(atPath: place.path).sorted() == ["backup", "other"])
   }
 
+  @Test("an archive that is cut while it is open ends its readers with an error, and so does its closing")
+  func cutWhileOpen() async throws {
+    let place = try TemporaryDirectory()
+    let path = place.path + "/backup"
+    let logs = MemoryLogs()
+    for number in 0..<3 as Range<UInt8> { _ = try await logs["tree"].append([number]) }
+    _ = try await logs.export(to: path)
+    let archive = try await LogArchive(path: path)
+    let waiting = Task { for try await _ in archive["tree"].records(after: 3) {} }
+    // Behind the beginning of the tree, and its first entry.
+    let parts = [ArchivePart.tree("tree"), .entry([0])]
+    let end = parts.reduce(ArchivePart.magic.count) { $0 + RecordFormat.recordOverhead + $1.bytes.count }
+    let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+    try file.truncate(atOffset: UInt64(end))
+    try file.close()
+    do {
+      _ = try await archive["tree"].read(after: 0, through: 3)
+      Issue.record("It was read.")
+    } catch LogError.damaged(let position, _) {
+      #expect(position == 3)
+    }
+    await archive.close()
+    await #expect(throws: LogError.self) { try await waiting.value }
+  }
+
   @Test("a log that cannot be copied is left out and reported; a removed log is not")
   func leftOut() async throws {
     let place = try TemporaryDirectory()

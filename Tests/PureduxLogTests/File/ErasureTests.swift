@@ -159,6 +159,32 @@ import Testing
     await log.close()
   }
 
+  @Test("without syncs, the entries that stay are on the disk before they replace the others")
+  func withoutSync() async throws {
+    let directory = try TemporaryDirectory()
+    let failsOnce = LockedValue(false)
+    let faults = DiskFaults { call, _ in
+      guard call == .sync else { return nil }
+      return failsOnce.withLock { fails in
+        defer { fails = false }
+        return fails ? EIO : nil
+      }
+    }
+    var options = FileLog.Options()
+    options.syncs = false
+    let log = try FileLog(directory: directory.path, options: options, onTornTail: nil, faults: faults)
+    let tree = log["tree"]
+    for number in 1...4 as ClosedRange<UInt8> { _ = try await tree.append([number]) }
+    failsOnce.withLock { $0 = true }
+    await #expect(throws: LogError.self) { try await tree.erase(through: 3) }
+    let names = try FileManager.default.contentsOfDirectory(atPath: directory.path + "/=tree")
+    #expect(!names.contains("0000000000000004.log"))
+    #expect(try await tree.read(after: 0, through: 4).map(\.bytes) == [[1], [2], [3], [4]])
+    try await tree.erase(through: 3)
+    #expect(try await tree.read(after: 3, through: 4).map(\.bytes) == [[4]])
+    await log.close()
+  }
+
   @Test("a log that does not support erasure refuses it, and nothing is erased")
   func refused() async throws {
     let log = SilentLog()

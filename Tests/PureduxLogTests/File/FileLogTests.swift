@@ -508,6 +508,45 @@ import Testing
     #expect(try await append([1], to: careful["tree"]) == head + 1)
   }
 
+  @Test("without syncs, a snapshot is stored after its entries and itself are on the disk")
+  func snapshotWithoutSync() async throws {
+    let directory = try TemporaryDirectory()
+    let (syncs, fails) = (Counter(), Flag())
+    let faults = DiskFaults { call, _ in
+      guard call == .sync else { return nil }
+      syncs.increment()
+      return fails.isRaised ? EIO : nil
+    }
+    var options = FileLog.Options()
+    (options.syncs, options.segmentBytes) = (false, 30)
+    let owner = try FileLog(directory: directory.path, options: options, onTornTail: nil, faults: faults)
+    let log = owner["tree"]
+    let snapshots = try #require(log.snapshots)
+    for byte in 1...3 as ClosedRange<UInt8> { _ = try await append([byte], to: log) }
+    #expect(syncs.count == 0)
+    // Each entry has its own file.
+    try await snapshots.save(LogSnapshot(position: 2, bytes: [2]))
+    #expect(syncs.count == 3 + 1)
+    try await snapshots.save(LogSnapshot(position: 3, bytes: [3]))
+    #expect(syncs.count == 4 + 2)
+    _ = try await append([4], to: log)
+    fails.raise()
+    await #expect(throws: LogError.self) { try await snapshots.save(LogSnapshot(position: 4, bytes: [4])) }
+    fails.lower()
+    #expect(try await snapshots.newest()?.position == 3)
+    await owner.close()
+  }
+
+  @Test("a number that no log has is not read from a file or its name")
+  func impossibleNumbers() async throws {
+    let directory = try TemporaryDirectory()
+    let entries = try await written(directory)
+    try write(AcknowledgedMark(first: 1, end: .max).bytes, path(directory, "acknowledged"))
+    #expect(try await read(FileLog(directory: directory.path)["tree"]) == entries)
+    #expect(FileNames.first(ofSegment: FileNames.segment(UInt64(Int64.max))) == UInt64(Int64.max))
+    #expect(FileNames.first(ofSegment: FileNames.segment(.max)) == nil)
+  }
+
   @Test("without syncs, a missing last file is reported", arguments: [true, false])
   func missingWithoutSync(isLast: Bool) async throws {
     let directory = try TemporaryDirectory()

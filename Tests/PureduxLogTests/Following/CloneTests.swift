@@ -78,6 +78,39 @@ import Testing
     for store in [first, second, again] { await store.shutdown() }
   }
 
+  @Test(
+    "a store whose forgotten first entry is repeated takes another number, or stops if actions are on their way",
+    arguments: [false, true])
+  func setBack(isUnderWay: Bool) async throws {
+    let log = MemoryLog()
+    let gate = GatedLog(log)
+    await gate.open()
+    let store = try await ledger(gate, options: options)
+    for action in ["a", "b"] { try await store.send(action) }
+    let first = try await log.read(after: 0, through: 1)[0].bytes
+    if isUnderWay {
+      await gate.hold()
+      store.dispatch("c")
+      await gate.untilHeld(3)
+    }
+    let others = 2 * Fold.writerLimit
+    for writer in 1...UInt64(others) {
+      let header = LogEntry.Header(writer: 7 + writer, first: 1, seen: .init(), schema: 1)
+      _ = try await log.append(LogEntry.encode(header, actions: [Array("\"other\"".utf8)]))
+    }
+    let position = try await log.append(first)
+    if isUnderWay {
+      for await phase in store.logPhases() where phase == .stopped(.cloned(position: position)) { break }
+      #expect(told.all == [.cloned(key: nil, position: position)])
+    } else {
+      _ = await store.state { $0.entries.count == 2 + others + 1 }
+      try await store.send("c")
+      #expect(await store.state.entries.suffix(2) == ["a", "c"])
+      #expect(told.all == [])
+    }
+    await store.shutdown()
+  }
+
   @Test("a store recognizes its own entries, also if they are repeated, early, or after a decision")
   func own() async throws {
     let log = MemoryLog()

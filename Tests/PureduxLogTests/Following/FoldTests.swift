@@ -72,6 +72,37 @@ import Testing
     #expect(failure(of: other).hasPrefix("undecodable"))
   }
 
+  @Test("a snapshot with a number that no log has, or with an entry after its position, is unreadable")
+  func impossible() {
+    /// A snapshot with one writer and one skipped entry.
+    func bytes(
+      position: UInt64 = 9, commits: UInt64 = 3, skipped: UInt64 = 1, last: UInt64 = 3, place: UInt64 = 9,
+      decided: UInt64 = 8
+    ) -> [UInt8] {
+      var bytes = ByteWriter()
+      bytes.put(UInt8(2))
+      bytes.put(UInt32(1))
+      for number in [position, Fold.firstChain, 0, commits, skipped] { bytes.put(number) }
+      bytes.put(UInt32(1))
+      for number in [7, last, place] as [UInt64] { bytes.put(number) }
+      for number in [0, 1, 1] as [UInt32] { bytes.put(number) }
+      bytes.put(decided)
+      bytes.put(Array("3".utf8))
+      return bytes.bytes
+    }
+    let limit = UInt64(Int64.max)
+    #expect(failure(of: bytes()) == "")
+    #expect(failure(of: bytes(position: limit, commits: limit, skipped: limit, last: limit, place: limit)) == "")
+    for number in [limit + 1, .max] {
+      let crafted = [
+        bytes(position: number), bytes(commits: number), bytes(skipped: number), bytes(last: number),
+        bytes(place: number), bytes(decided: number),
+      ]
+      #expect(crafted.map { failure(of: $0) } == crafted.map { _ in "unreadable" })
+    }
+    #expect(failure(of: bytes(place: 10)) == "unreadable" && failure(of: bytes(decided: 10)) == "unreadable")
+  }
+
   @Test("each kind of entry is read as it was written, and anything else is reported")
   func sorts() {
     let decision = LogEntry.Decision(

@@ -218,6 +218,21 @@ import Testing
         }) == [])
   }
 
+  @Test("any number of deaths in a file is read, and ends no process")
+  func manyDeaths() throws {
+    let place = try TemporaryDirectory()
+    var bytes = ByteWriter()
+    bytes.put(UInt64(7))
+    bytes.put(UInt32.max)
+    bytes.put(UInt64(1))
+    bytes.put(RecordFormat.checksum(of: bytes.bytes))
+    try Data(bytes.bytes).write(to: URL(fileURLWithPath: place.path + "/mark"))
+    let mark = try RecoveryMark("mark", in: Directory(place.path), program: 1)
+    #expect(mark.isFatal(7))
+    mark.begin(7)
+    #expect(mark.isFatal(7))
+  }
+
   @Test("a recovery that is interrupted between entries, or fails, leaves the known deaths")
   func cutShort() throws {
     let place = try TemporaryDirectory()

@@ -106,6 +106,25 @@ import Testing
     #expect(order.all == ["closed", "child"])
   }
 
+  @Test("after its end, a store gives the log none of the actions that waited")
+  func nothingAfterTheEnd() async throws {
+    let (gate, clock) = (GatedLog(), ManualClock())
+    let log = AnsweringLog(gate)
+    var options = LogOptions.once
+    options.actionsPerEntry = 1
+    let store = try await ledger(log, options: options, clock: clock)
+    for number in 0..<10 { store.dispatch("\(number)") }
+    await gate.untilHeld(options.entriesUnderWay)
+    let ending = Task { await store.shutdown() }
+    // The sleepers are the watcher and the limit.
+    await clock.untilAsleep(2)
+    clock.advance(by: options.endingLimit)
+    await ending.value
+    await gate.open()
+    await log.answered.untilCount(options.entriesUnderWay)
+    #expect(try await gate.head() == UInt64(options.entriesUnderWay))
+  }
+
   // MARK: Refused
 
   @Test("an action that the log refuses is rejected, and later actions are committed once, in order")
@@ -326,6 +345,72 @@ import Testing
     #expect(await (try ledger(empty)).state.entries == [])
   }
 
+  /// Another replica gets ahead when an opening has replayed the log and looks for a snapshot to replace. From then on,
+  /// the opening's entries are held back.
+  private final class AheadLog: LogAround, SnapshotStore {
+    private let memory: MemoryLog
+    let hold = RecordHold()
+    let isAhead = Gate()
+    private let getAhead: LockedValue<(@Sendable () async throws -> Void)?>
+
+    init(_ memory: MemoryLog, _ getAhead: @escaping @Sendable () async throws -> Void) {
+      self.memory = memory
+      self.getAhead = LockedValue(getAhead)
+    }
+
+    var log: any OrderedLog { memory }
+    var snapshots: (any SnapshotStore)? { self }
+
+    func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+      hold.records(memory, after: position)
+    }
+
+    func newest() async throws(LogError) -> LogSnapshot? {
+      if let getAhead = getAhead.withLock({ $0.take() }) {
+        hold.hold()
+        try? await getAhead()
+        isAhead.open()
+      }
+      return try await memory.newest()
+    }
+
+    func save(_ snapshot: LogSnapshot) async throws(LogError) { try await memory.save(snapshot) }
+    func replace(with snapshot: LogSnapshot) async throws(LogError) { try await memory.replace(with: snapshot) }
+  }
+
+  enum Outcome: CaseIterable, Sendable { case delivered, cancelled, limited }
+
+  @Test(
+    "an opening that ignores snapshots waits for the entries of a newer one, until its limit or a cancellation",
+    arguments: Outcome.allCases)
+  func newerThanReplayed(outcome: Outcome) async throws {
+    let memory = MemoryLog()
+    let writer = try await ledger(memory, options: .once)
+    for number in 0..<3 { try await writer.send("\(number)") }
+    let wrong = SnapshotContent(state: Ledger(entries: ["wrong"]), fold: Fold.having(committed: 4))
+    let newer = LogSnapshot(position: 4, bytes: try wrong.encode(by: .json()))
+    let log = AheadLog(memory) {
+      try await writer.send("3")
+      try await memory.save(newer)
+    }
+    var options = LogOptions.once
+    options.ignoresSnapshots = true
+    if outcome == .limited { options.openingLimit = .zero }
+    let opening = Task { [options] in try await ledger(log, options: options) }
+    await log.isAhead.wait()
+    switch outcome {
+    case .delivered:
+      log.hold.release()
+      await (try opening.value).shutdown()
+      #expect(await (try ledger(memory)).state.entries == ["0", "1", "2", "3"])
+    case .cancelled:
+      opening.cancel()
+      await #expect(throws: CancellationError.self) { _ = try await opening.value }
+    case .limited: await #expect(throws: LogError.self) { _ = try await opening.value }
+    }
+    await writer.shutdown()
+  }
+
   @Test("a stopped replica saves no more snapshots")
   func stoppedSavesNothing() async throws {
     let log = SlowSnapshots()
@@ -514,6 +599,21 @@ extension Fold {
       fold.ended(at: number, fingerprint: nil)
     }
     return fold
+  }
+}
+
+/// Records the outcomes of appends once their closures have returned.
+private final class AnsweringLog: LogAround {
+  let log: any OrderedLog
+  let answered = Record<Void>()
+
+  init(_ log: any OrderedLog) { self.log = log }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    log.append(entry) { [answered] result in
+      outcome(result)
+      answered.add(())
+    }
   }
 }
 

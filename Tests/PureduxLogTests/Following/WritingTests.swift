@@ -89,16 +89,38 @@ import Testing
     let others = LogEntry.Header(writer: 8, first: 1, seen: .init(), schema: 1)
     let (own, foreign) = ([1] as ArraySlice<UInt8>, [2] as ArraySlice<UInt8>)
     _ = writing.submit([1], at: .zero)
-    #expect(writing.isNoClones(others, [foreign]) == true)
+    #expect(writing.isNoClones(others, [foreign], last: 1) == true)
     #expect(writing.writer == 7)
     // The log has no action of this replica: it takes another number, and its action keeps its place.
-    #expect(writing.isNoClones(clones, [foreign]) == true)
+    #expect(writing.isNoClones(clones, [foreign], last: 1) == true)
     #expect(writing.writer != 7)
     let next = writing.next(at: .zero)
     let header = try #require(next?.header)
     #expect(header.writer == writing.writer && header.first == 1)
-    #expect(writing.isNoClones(header, [own]) == true)
-    #expect(writing.isNoClones(header, [foreign]) == false)
+    #expect(writing.isNoClones(header, [own], last: 1) == true)
+    #expect(writing.isNoClones(header, [foreign], last: 1) == false)
+  }
+
+  @Test("an entry that sets the number back is a clone's, too", arguments: [false, true])
+  func setBack(isUnderWay: Bool) throws {
+    var writing = Self.writing()
+    func give(_ number: UInt64) {
+      _ = writing.submit([UInt8(number)], at: .zero)
+      _ = writing.next(at: .zero)
+      writing.handedOut()
+    }
+    for number in 1...3 as ClosedRange<UInt64> {
+      give(number)
+      #expect(writing.delivered(number, of: 7, .commit, at: .zero) == number)
+    }
+    if isUnderWay { give(4) }
+    let first = LogEntry.Header(writer: 7, first: 1, seen: .init(), schema: 1)
+    // A repetition that commits nothing, and one that commits all actions again.
+    #expect(writing.isNoClones(first, [[1]], last: nil) == true)
+    #expect(writing.isNoClones(first, [[1], [2], [3]], last: 3) == true)
+    #expect(writing.writer == 7)
+    #expect(writing.isNoClones(first, [[1]], last: 1) == !isUnderWay)
+    #expect((writing.writer == 7) == isUnderWay)
   }
 
   @Test("an action that the log delivers is the first one that waits, or none of them")

@@ -111,12 +111,16 @@ import Testing
     await store.shutdown()
   }
 
-  @Test("while the log is away one claim waits, however long that takes")
-  func oneWaits() async throws {
+  @Test(
+    "while the log is away one claim waits, however long that takes, and whatever the limit for `send`",
+    arguments: [nil, .seconds(1)] as [Duration?])
+  func oneWaits(limit: Duration?) async throws {
     let (clock, log) = (ManualClock(), GatedLog())
+    var options = LogOptions.once
+    options.sendLimit = limit
     let store = try await ShopStore(
       following: log, initialState: Shop(),
-      options: FollowingOptions(log: .once, store: StoreOptions(clock: clock)), reducer: Self.reduce)
+      options: FollowingOptions(log: options, store: StoreOptions(clock: clock)), reducer: Self.reduce)
     let holding = leaseholder()
     holding.hold(store, effects: [])
     await log.untilHeld(1)
@@ -127,7 +131,63 @@ import Testing
     }
     await log.open()
     #expect(holding.holds(await store.state))
+    #expect(try await log.head() == 1)
+    // The lease is still renewed.
+    await store.settled()
+    clock.advance(by: .seconds(4))
+    await store.settled()
+    #expect(await store.state.lease.renewals == 1)
     await store.shutdown()
+  }
+
+  // MARK: A store that stops
+
+  enum Holding: CaseIterable, Sendable { case held, made, lifted }
+
+  @Test("a store that stops cancels the work under its lease, and no other work", arguments: Holding.allCases)
+  func stopped(way: Holding) async throws {
+    let (log, holding, begun) = (MemoryLog(), leaseholder(), Record<Int>())
+    let sleep = Effect<ShopAction>.run { dispatch in try await dispatch.sleep(for: .seconds(1_000_000)) }
+    let work = StateEffect<Shop, ShopAction>.forEach({ $0.jobs.map(Job.init) }) { job in
+      begun.add(job.id)
+      return sleep
+    }
+    let effects = Interceptor<Shop, ShopAction>.effects(ofState: holding.effects([work]))
+    let interceptor: Interceptor<Shop, ShopAction> =
+      switch way {
+      case .held: Interceptor(combining: [])
+      case .made: effects
+      case .lifted: effects.lifted(state: { $0 }, action: { (action: ShopAction) in action }, into: { $0 })
+      }
+    func open(_ interceptor: Interceptor<Shop, ShopAction>) async throws -> ShopStore {
+      var options = LogOptions.once
+      options.opensWhereStopped = true
+      return try await ShopStore(
+        following: log, initialState: Shop(),
+        options: FollowingOptions(log: options, store: StoreOptions(clock: ManualClock())), interceptors: interceptor,
+        reducer: Self.reduce)
+    }
+    let store = try await open(interceptor)
+    if way == .held { holding.hold(store, effects: [work]) }
+    store.subscribe(effect: .while({ _ in true }) { sleep })
+    try await store.send(.order(1))
+    await store.settled()
+    #expect(begun.all == [1])
+    // Written by a newer version of this library.
+    _ = try await log.append([0x50, 0x44, 0x58, 9])
+    for await phase in store.logPhases() { if case .stopped = phase { break } }
+    await store.settled()
+    #expect(await store.statistics.runningTasks == 1)
+    #expect(holding.holds(await store.state))
+    await store.shutdown()
+    // Under the same number, the state of a stopped store says that it holds the lease.
+    let again = try await open(Interceptor(combining: []))
+    #expect(holding.holds(await again.state))
+    holding.hold(again, effects: [work])
+    await again.settled()
+    #expect(begun.all == [1])
+    #expect(await again.statistics.runningTasks == 0)
+    await again.shutdown()
   }
 
   // MARK: The end of a store
