@@ -17,6 +17,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -36,6 +37,8 @@ static _Atomic int64_t time_now = 0;
 static _Atomic int64_t wall_ahead = 0;
 static atomic_bool has_seed = 0;
 static _Atomic uint64_t state = 0;
+// Shared with the copies that `simulation_fork` makes.
+static _Atomic uint64_t *steps = NULL;
 
 void simulation_set_time(int64_t time, int64_t wall) {
   time_now = time;
@@ -50,8 +53,25 @@ void simulation_set_seed(uint64_t seed) {
 
 uint64_t simulation_random_state(void) { return state; }
 
+int64_t simulation_real_time(void) {
+  struct timespec now;
+  if (syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now) != 0) return 0;
+  return now.tv_sec * second + now.tv_nsec;
+}
+
+void simulation_count_step(void) {
+  if (steps) ++*steps;
+}
+
+uint64_t simulation_step_count(void) { return steps ? *steps : 0; }
+
 int simulation_fork(unsigned seconds) {
   pid_t parent = getpid();
+  if (!steps) {
+    void *page = mmap(NULL, sizeof *steps, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return -1;
+    steps = page;
+  }
   int child = (int)fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -165,6 +185,9 @@ void _foundation_uuid_generate_random(unsigned char *uuid) {
 void simulation_set_time(int64_t time, int64_t wall) { (void)time, (void)wall; }
 void simulation_set_seed(uint64_t seed) { (void)seed; }
 uint64_t simulation_random_state(void) { return 0; }
+int64_t simulation_real_time(void) { return 0; }
+void simulation_count_step(void) {}
+uint64_t simulation_step_count(void) { return 0; }
 int simulation_fork(unsigned seconds) { return (void)seconds, -1; }
 
 #endif

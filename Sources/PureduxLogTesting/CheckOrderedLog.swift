@@ -1,3 +1,4 @@
+import Foundation
 import Puredux
 public import PureduxLog
 import Synchronization
@@ -15,7 +16,8 @@ public struct LogViolation: Error, CustomStringConvertible, Sendable {
 }
 
 /// Checks that a log fulfils the contract of `OrderedLog`: order, positions, following from any position, truncation,
-/// erasure, snapshots and cancellation, and that stores on it commit every action once.
+/// erasure, snapshots and cancellation, that each outcome is reported once and not within its call, and that stores on
+/// it commit every action once.
 ///
 ///     let log = try FileLog(directory: directory)
 ///     try await checkOrderedLog { key in log[key] }
@@ -46,8 +48,10 @@ public func checkOrderedLog(
     ("separation", { try await checkSeparation(open("one"), open("another")) }),
     ("stores", { try await checkStores(open("stores")) }),
   ]
-  for part in parts { try await run(part.check, part.name, within: limit, by: clock) }
-  if let violation = calls.violation.withLock({ $0 }) { throw violation }
+  for part in parts {
+    try await run(part.check, part.name, within: limit, by: clock)
+    if let violation = calls.violation.withLock({ $0 }) { throw violation }
+  }
 }
 
 func run(
@@ -337,7 +341,9 @@ private func checkStores(_ log: any OrderedLog) async throws {
   for store in [one, other] {
     for await list in store.states() where list.count >= 200 { lists.append(list); break }
   }
-  guard lists[0] == lists[1], Set(lists[0]).count == 200, lists[0].count == 200 else {
+  // The sequences of a cancelled task end.
+  try Task.checkCancellation()
+  guard lists.count == 2, lists[0] == lists[1], Set(lists[0]).count == 200, lists[0].count == 200 else {
     throw LogViolation("stores", "two replicas do not have the same state, with every action once")
   }
   await one.shutdown()
@@ -357,20 +363,31 @@ private final class OutcomeCalls: Sendable {
     let found = LogViolation("outcome", text)
     violation.withLock { $0 = $0 ?? found }
   }
+
+  /// Makes a request, and watches the calls of its outcome.
+  func watch<Value: Sendable>(
+    _ outcome: @escaping @Sendable (Result<Value, LogError>) -> Void,
+    in request: (@escaping @Sendable (Result<Value, LogError>) -> Void) -> Void
+  ) {
+    // The thread while the request has not returned. A task-local value would be inherited by the engine's tasks.
+    let call = LockedValue((isTold: false, thread: ObjectIdentifier?.some(ObjectIdentifier(Thread.current))))
+    request { [self] result in
+      let current = ObjectIdentifier(Thread.current)
+      let (isFirst, isWithin) = call.withLock { call in
+        defer { call.isTold = true }
+        return (!call.isTold, call.thread == current)
+      }
+      guard isFirst else { return found("an outcome is reported twice") }
+      guard isWithin else { return outcome(result) }
+      found("an outcome is reported within the call that it belongs to")
+      // The caller may hold a lock.
+      Task { outcome(result) }
+    }
+    call.withLock { $0.thread = nil }
+  }
 }
 
 private struct WatchedLog: OrderedLog {
-  private final class Call: Sendable {
-    private let isTold = LockedValue(false)
-
-    func tell() -> Bool {
-      isTold.withLock { isTold in
-        defer { isTold = true }
-        return !isTold
-      }
-    }
-  }
-
   private let log: any OrderedLog
   private let calls: OutcomeCalls
 
@@ -381,18 +398,25 @@ private struct WatchedLog: OrderedLog {
 
   var entryLimit: Int { log.entryLimit }
   var snapshots: (any SnapshotStore)? { log.snapshots }
-  var summaries: (any SummaryStore)? { log.summaries }
+  var summaries: (any SummaryStore)? { log.summaries.map { WatchedSummaries(summaries: $0, calls: calls) } }
 
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
-    let call = Call()
-    log.append(entry) { [calls] result in
-      guard call.tell() else { return calls.found("an outcome is reported twice") }
-      outcome(result)
-    }
+    calls.watch(outcome) { log.append(entry, outcome: $0) }
   }
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> { log.records(after: position) }
   func head() async throws(LogError) -> UInt64 { try await log.head() }
   func truncate(through position: UInt64) async throws(LogError) { try await log.truncate(through: position) }
   func erase(through position: UInt64) async throws(LogError) { try await log.erase(through: position) }
+}
+
+private struct WatchedSummaries: SummaryStore {
+  let summaries: any SummaryStore
+  let calls: OutcomeCalls
+
+  func kept() async throws(LogError) -> LogSummary? { try await summaries.kept() }
+
+  func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void) {
+    calls.watch(outcome) { summaries.save(bytes, at: position, outcome: $0) }
+  }
 }

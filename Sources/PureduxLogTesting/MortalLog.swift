@@ -27,6 +27,7 @@ public final class MortalLog: OrderedLog {
     var isDead = false
     var cut: Set<Part> = []
     var untold: [@Sendable (Result<UInt64, LogError>) -> Void] = []
+    /// Two for each append in progress: its call, and its outcome.
     var appending = 0
     var nextReader = 0
     var readers: [Int: AsyncThrowingStream<[LogRecord], any Error>.Continuation] = [:]
@@ -47,7 +48,8 @@ public final class MortalLog: OrderedLog {
   /// committed in the process. Effects are cancelled, and their actions to any store on this log are refused. Pending
   /// calls of `send` throw `.outcomeUnknown` or `.stopped`.
   ///
-  /// Returns when the store has ended, without waiting for effects that ignore cancellation, for instance at a `Gate`.
+  /// Returns when the store has ended and the shared log has reported the outcomes of its appends, even in a cancelled
+  /// task. Does not wait for effects that ignore cancellation, for instance at a `Gate`.
   public func kill<State, Action>(_ store: RootStore<State, Action>) async {
     let states = store.states(bufferingPolicy: .bufferingNewest(1)) as StateSequence
     let (untold, readers) = life.withLock { life in
@@ -58,12 +60,15 @@ public final class MortalLog: OrderedLog {
     for (_, reader) in readers.sorted(by: { $0.key < $1.key }) { reader.finish(throwing: Self.death) }
     for outcome in untold { outcome(.failure(Self.death)) }
     Task.detached { await store.shutdown() }
-    for await _ in states {}
-    while true {
-      let count = appends.count
-      if life.withLock({ $0.appending == 0 }) { return }
-      await appends.wait(after: count)
-    }
+    // A task of its own, which is not cancelled with the caller.
+    await Task { [self] in
+      for await _ in states {}
+      while true {
+        let count = appends.count
+        if life.withLock({ $0.appending == 0 }) { return }
+        await appends.wait(after: count)
+      }
+    }.value
   }
 
   // MARK: The log
@@ -76,12 +81,19 @@ public final class MortalLog: OrderedLog {
   public func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
     let (isDead, isHeld) = life.withLock { life in
       let isHeld = life.cut.contains(.appends)
-      if !life.isDead { if isHeld { life.untold.append(outcome) } else { life.appending += 1 } }
+      if !life.isDead { if isHeld { life.untold.append(outcome) } else { life.appending += 2 } }
       return (life.isDead, isHeld)
     }
     if isDead { return _ = Task.detached { outcome(.failure(Self.death)) } }
     guard !isHeld else { return }
-    log.append(entry, outcome: outcome)
+    log.append(entry) { [self] result in
+      outcome(result)
+      endPartOfAppend()
+    }
+    endPartOfAppend()
+  }
+
+  private func endPartOfAppend() {
     life.withLock { $0.appending -= 1 }
     appends.notify()
   }

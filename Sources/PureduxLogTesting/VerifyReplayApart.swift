@@ -16,7 +16,8 @@ public import PureduxLog
   /// The other process is this program, started again with the same arguments. At this call it replays the log and
   /// exits. So the program must do nothing before this call that it should not do twice. In a test, pass arguments that
   /// run this test alone. A call in a loop is one call: the other process replays the first iteration's log. For
-  /// several logs, pass arguments that name the log.
+  /// several logs, pass arguments that name the log. Make one call in a program, or catch `ReplayFailure`: in the other
+  /// process, every call before the right one throws it.
   ///
   /// - Parameters:
   ///   - log: Opens the log, in the other process.
@@ -42,7 +43,9 @@ public import PureduxLog
       }
     }
     // Started for another call, which it has not reached.
-    if environment[OtherProcess.variable] != nil { throw ReplayFailure(text: "This process replays another log.") }
+    if let place = environment[OtherProcess.variable]?.prefix(while: { $0 != "\n" }) {
+      throw ReplayFailure(text: "This process replays the log of the call at \(place). Catch this error to reach it.")
+    }
     let parent = FileManager.default.temporaryDirectory
     let directory = parent.appendingPathComponent("puredux-replay-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: parent, withIntermediateDirectories: true)
@@ -96,6 +99,11 @@ public import PureduxLog
       watching.cancel()
       try Task.checkCancellation()
       if let data = try? Data(contentsOf: outcome) { return try Self.report(data) }
+      guard FileManager.default.fileExists(atPath: progress.path) else {
+        throw ReplayFailure(
+          text: "The replaying process has not reached the call at \(call). There, earlier calls of "
+            + "`verifyReplay(opening:by:)` throw `ReplayFailure`, which the program has to catch.")
+      }
       guard let position else { throw ReplayFailure(text: "The replaying process ended before the first entry.") }
       return ReplayReport(stop: .poisoned(position: position), position: position - 1)
     }

@@ -63,7 +63,7 @@
       return try JSONDecoder().decode([WorldResult].self, from: data)
 
       func failure(_ text: String, _ errors: String) -> Simulation.Failure {
-        let lines = (try? String(contentsOfFile: errors, encoding: .utf8))?.split(separator: "\n").prefix(20) ?? []
+        let lines = ChildRequest.lines(of: errors)?.prefix(20) ?? []
         return Simulation.Failure(
           seed: request.first,
           description: (["\(text) Its arguments: \(arguments.joined(separator: " "))"] + lines).joined(separator: "\n"))

@@ -31,6 +31,12 @@
     }
 
     func path(of file: File) -> String { directory + "/" + file.rawValue }
+
+    /// The lines of a file, which need not be valid UTF-8. Nil if it cannot be read.
+    static func lines(of path: String) -> [String]? {
+      guard let data = try? Data(contentsOf: URL(fileURLWithPath: path)) else { return nil }
+      return data.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
+    }
   }
 
   /// A seed, with the clients and faults that are left out: `22-c0-f3` is seed 22 without the first client and the
@@ -88,6 +94,8 @@
     var clientCount = 0
     var faultCount = 0
     var trace: [String] = []
+    /// The number of all events, also of those that `trace` does not have.
+    var eventCount = 0
 
     init(seed: UInt64, _ failure: Failure? = nil) {
       self.seed = seed
@@ -100,7 +108,7 @@
       (steps, time, hash) = (schedule.stepCount, schedule.now, schedule.hash)
       reached = world.reached
       (clientCount, faultCount) = (world.clientCount, world.faultCount)
-      trace = world.trace
+      (trace, eventCount) = (world.trace, world.eventCount)
     }
 
     /// Of a failed world.

@@ -69,6 +69,7 @@
     func step() -> Step? {
       guard let (job, process) = schedule.next() else { return nil }
       simulation_set_time(Self.origin + schedule.now, clockErrors[process] ?? 0)
+      simulation_count_step()
       processOfJob = process
       // Read first: running the job frees it.
       let task = tasks[taskID(of: job)]?.number ?? 0

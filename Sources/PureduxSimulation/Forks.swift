@@ -7,8 +7,9 @@
   struct Forks {
     /// The seconds of processor time that one world may use.
     private static let processorLimit: UInt32 = 120
-    /// The real seconds that one world may take: a step may block.
-    private static let realLimit = 600
+    /// The real time that one step may take: it may block. Shorter than usual limits of tests, so that the failing seed
+    /// is reported first.
+    private static let stepLimit: Int64 = 60_000_000_000
 
     let request: ChildRequest
 
@@ -58,12 +59,14 @@
       defer { close(ends[0]) }
       if child < 0 { return failed(seed, "the process cannot be copied") }
       var poll = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
-      var isInTime = false
-      // The clocks of this process are virtual.
-      for _ in 0..<Self.realLimit where !isInTime {
-        // SAFETY: there is one structure.
-        isInTime = unsafe Glibc.poll(&poll, 1, 1_000) > 0
+      var last = (steps: simulation_step_count(), time: simulation_real_time())
+      var isInTime = true
+      // A signal may interrupt `poll`. SAFETY: there is one structure.
+      while isInTime, unsafe Glibc.poll(&poll, 1, 1_000) <= 0 {
         endWithParent()
+        let now = (steps: simulation_step_count(), time: simulation_real_time())
+        if now.steps != last.steps { last = now }
+        isInTime = now.time - last.time < Self.stepLimit
       }
       if !isInTime { kill(child, SIGKILL) }
       let data = FileHandle(fileDescriptor: ends[0]).readDataToEndOfFile()
@@ -74,23 +77,28 @@
       // learn of them.
       let decoded = try? JSONDecoder().decode(WorldResult.self, from: data)
       if let decoded, decoded.failure != nil || isEmpty(errors) { return decoded }
-      let lines = (try? String(contentsOfFile: errors, encoding: .utf8))?.split(separator: "\n").map(String.init) ?? []
+      let lines = ChildRequest.lines(of: errors)
       if var decoded {
+        guard let lines else {
+          decoded.failure = failed(seed, "the standard error of the world cannot be read").failure
+          return decoded
+        }
         let issues = lines.drop { !$0.contains("recorded an issue") }.filter { !$0.hasPrefix("step ") }
         if issues.isEmpty { return decoded }
         decoded.failure = failed(seed, "an issue was recorded", Array(issues)).failure
         return decoded
       }
-      let (trace, rest) = (lines.filter { $0.hasPrefix("step ") }, lines.filter { !$0.hasPrefix("step ") })
+      let trace = lines?.filter { $0.hasPrefix("step ") } ?? []
+      let rest = lines?.filter { !$0.hasPrefix("step ") } ?? []
       let end =
         switch status & 0x7F {
-        case _ where !isInTime: "no end within ten minutes"
+        case _ where !isInTime: "a step has not ended within a minute of real time"
         case SIGXCPU: "no end within two minutes of processor time"
         case 0: "the program exits with code \(status >> 8 & 0xFF)"
         case let signal: "the program traps (signal \(signal))"
         }
       var result = failed(seed, end, rest)
-      result.trace = trace
+      (result.trace, result.eventCount) = (trace, trace.count)
       return result
     }
 

@@ -25,12 +25,13 @@
     private(set) var outcome: Outcome?
     /// The last events, if they are recorded.
     private(set) var trace: [String] = []
+    /// The number of all events, also of those that `trace` has no more.
+    private(set) var eventCount = 0
     private(set) var reached: [String: Bool] = [:]
     private var clients: [Client] = []
     private(set) var processes: [SimulatedProcess] = []
     private var logs: [SimulatedLog] = []
-    /// The conditions of `always` that have seen no state.
-    private var unchecked: Set<String> = []
+    private var conditions: [Condition] = []
     private var finalChecks: [@Sendable () async throws -> Void] = []
     private(set) var haveFaultsEnded = false
     private var processCount = Engine.outside
@@ -49,7 +50,8 @@
 
       enum Trace: Codable {
         case off
-        /// The last events.
+        case lastEvents
+        /// Every event.
         case events
         /// Every event, and every step.
         case steps
@@ -59,6 +61,13 @@
     private struct Client {
       let name: String
       var isDone = false
+    }
+
+    /// A call of `always`. An evaluation may take longer than the time between two states.
+    private struct Condition {
+      let name: String
+      var stateCount = 0
+      var evaluationCount = 0
     }
 
     init(seed: UInt64, _ settings: Settings) {
@@ -117,7 +126,8 @@
     }
 
     /// Starts a client: work outside of the processes. After the last client has returned, the world evaluates the
-    /// conditions of `eventually`, and ends. If a client throws, the world fails.
+    /// conditions of `eventually`, and ends. If a client throws, the world fails. A world without a client fails: it
+    /// would end before any fault.
     ///
     /// - Parameters:
     ///   - name: The name in reports. By default, "client" with its number.
@@ -146,6 +156,9 @@
     /// Fails the world if a state violates a condition, from the opening of the store until ten seconds after the last
     /// client has returned. States that a snapshot replaces before they are read are not checked.
     ///
+    /// An evaluation may take time. After the ten seconds, the world waits until each state has been evaluated, for ten
+    /// virtual minutes at most. It fails if an evaluation does not end, or if there was no state.
+    ///
     /// - Parameters:
     ///   - name: The condition, as a sentence, for reports.
     ///   - open: Opens a store that follows the log, outside of the processes. Use `SimulatedLog.reliable`.
@@ -154,7 +167,15 @@
       _ name: String, in open: @escaping @Sendable () async throws -> RootStore<State, Action>,
       _ condition: @escaping @Sendable (State) async -> Bool
     ) {
-      unchecked.insert(name)
+      let number = conditions.count
+      conditions.append(Condition(name: name))
+      let (states, reader) = AsyncStream.makeStream(of: State.self)
+      outside { [self] in
+        for await state in states {
+          if await !condition(state) { return fail("not always: \(name)", details: "The state is \(state)") }
+          conditions[number].evaluationCount += 1
+        }
+      }
       outside { [self] in
         do {
           while true {
@@ -167,8 +188,8 @@
               return nil
             }
             for await state in store.states() {
-              unchecked.remove(name)
-              if await !condition(state) { return fail("not always: \(name)", details: "The state is \(state)") }
+              conditions[number].stateCount += 1
+              reader.yield(state)
             }
             // Reopened if the log was truncated faster than it was read.
             let reason = await stop.value
@@ -197,11 +218,27 @@
         do { store = try await open() } catch {
           return fail("the store of the condition \"\(name)\" cannot be opened", details: "\(error)")
         }
-        for _ in 0..<600 {
+        let end = ContinuousClock.now + Self.checkLimit
+        repeat {
           if await condition(await store.state) { return }
           try await Task.sleep(for: .seconds(1))
-        }
+        } while ContinuousClock.now < end
         fail("\(Self.notEventually): \(name)", details: "The state is \(await store.state)")
+      }
+    }
+
+    /// Fails the world if a condition of `always` has not been evaluated for one of its first states.
+    private func awaitEvaluations(_ number: Int, ofFirst count: Int) async throws {
+      let name = conditions[number].name
+      if count == 0 { return fail("the condition \"\(name)\" has seen no state") }
+      let end = ContinuousClock.now + Self.checkLimit
+      while conditions[number].evaluationCount < count {
+        guard ContinuousClock.now < end else {
+          return fail(
+            "the condition \"\(name)\" was not evaluated to its end",
+            details: "Of \(count) states, \(conditions[number].evaluationCount) were evaluated")
+        }
+        try await Task.sleep(for: .seconds(1))
       }
     }
 
@@ -248,9 +285,10 @@
       let micros = String(rest / 1_000 + 1_000_000).dropFirst()
       let line = "step \(schedule.stepCount) at \(seconds).\(micros) s, \(event)"
       trace.append(line)
+      eventCount += 1
       // If the world traps, this is the only record.
       FileHandle.standardError.write(Data((line + "\n").utf8))
-      if settings.trace == .events, trace.count > 4_000 { trace.removeFirst(2_000) }
+      if settings.trace == .lastEvents, trace.count > 4_000 { trace.removeFirst(2_000) }
     }
 
     private func name(of incarnation: Int) -> String {
@@ -263,6 +301,8 @@
     static let standstill = "nothing can run any more"
     static let livelock = "a livelock"
     static let tooLong = "too many steps"
+    /// The virtual time for which the end of a world waits for each condition.
+    private static let checkLimit = Duration.seconds(600)
 
     var clientCount: Int { clients.count }
     private(set) var faultCount = 0
@@ -278,6 +318,7 @@
       outside { [self] in
         do {
           try await setUp(self)
+          if clients.isEmpty { fail("the world has no client") }
           await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             if clients.allSatisfy(\.isDone) { continuation.resume() } else { lastClient = continuation }
           }
@@ -286,8 +327,9 @@
           for log in logs { log.becomeReliable() }
           // For conditions on the last states.
           try await Task.sleep(for: .seconds(10))
+          let stateCounts = conditions.map(\.stateCount)
           for check in finalChecks { try await check() }
-          for name in unchecked.sorted() { fail("the condition \"\(name)\" has seen no state") }
+          for (number, count) in stateCounts.enumerated() { try await awaitEvaluations(number, ofFirst: count) }
           if outcome == nil { outcome = .passed }
         } catch {
           fail("the set-up threw an error", details: "\(error)")

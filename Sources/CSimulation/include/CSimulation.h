@@ -12,6 +12,15 @@ void simulation_set_seed(uint64_t seed);
 /// Determines the next random numbers.
 uint64_t simulation_random_state(void);
 
+/// The time of the kernel's monotonic clock, in nanoseconds, also in a simulation.
+int64_t simulation_real_time(void);
+
+/// Counts a step, if this process or its parent has called `simulation_fork`.
+void simulation_count_step(void);
+
+/// The number of steps that this process and all copies of it have counted.
+uint64_t simulation_step_count(void);
+
 /// Like `fork`, which Swift cannot call. The copy is killed when the calling thread ends, and when it has used so many
 /// seconds of processor time. Only the calling thread exists in it.
 int simulation_fork(unsigned seconds);

@@ -18,8 +18,8 @@ public import Testing
 ///
 /// `finish` reports unreceived actions, effects that have not ended, and states that no check looked at. Without it,
 /// the deinitializer reports that and the same, except effects. A `.relaxed` store reports none of this, skips other
-/// actions, and can be used from several tasks. In a cancelled task, calls do not wait, and report nothing that they
-/// cannot know.
+/// actions, and can be used from several tasks. An effect that failed is an issue of the next call, or of the
+/// deinitializer. In a cancelled task, calls do not wait, and report nothing that they cannot know.
 public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   typealias Commit = CommitLedger<State, Action>.Commit
 
@@ -98,8 +98,9 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   ///     let room = RootStore(initialState: Room(), reducers: reducers, options: options, history: history)
   ///     let store = TestStore(room, history: history, clock: clock)
   ///
-  /// `finish` does not shut the root store down. Each call reads the whole history; commits evicted before that are an
-  /// issue. If middleware makes several commits of a sent action, only the last counts as sent.
+  /// Effects that fail are reported to the root store's own `StoreOptions.reporting`, and are no issues. `finish` does
+  /// not shut the root store down. Each call reads the whole history; commits evicted before that are an issue. If
+  /// middleware makes several commits of a sent action, only the last counts as sent.
   ///
   /// - Parameters:
   ///   - root: The store, which may already have been given actions.
@@ -125,10 +126,10 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
   }
 
   deinit {
+    recordReports(at: location)
     guard strictness == .strict, ledger.close() else { return }
     Issue.record(
-      "The test store was not finished: `await store.finish()` is missing.",
-      unaccounted(ledger.takeAll()) + ledger.takeReports().map(\.description), at: location)
+      "The test store was not finished: `await store.finish()` is missing.", unaccounted(ledger.takeAll()), at: location)
   }
 
   /// The state after all earlier requests of the tree.
@@ -157,6 +158,10 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
         "The history has dropped \(missing) commits that nobody has looked at: make it with a higher limit.", [],
         at: location)
     }
+    recordReports(at: location)
+  }
+
+  private func recordReports(at location: SourceLocation) {
     for report in ledger.takeReports() { Issue.record("\(report)", [], at: location) }
   }
 

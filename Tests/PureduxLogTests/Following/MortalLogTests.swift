@@ -127,6 +127,40 @@ import Testing
     #expect(try await memory.newest() == nil)
   }
 
+  /// Opens a gate when an append has been given to the log.
+  private struct NoticedLog: LogAround {
+    let log: any OrderedLog
+    let appended: Gate
+
+    func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+      log.append(entry, outcome: outcome)
+      appended.open()
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `no append that the log held back enters it after the death`(isCancelled: Bool) async throws {
+    var rates = UnreliableLog.Rates()
+    (rates.lost, rates.unacknowledged, rates.repeated, rates.overtaken, rates.broken) = (0, 0, 0, 100, 0)
+    let (memory, appended, start) = (MemoryLog(), Gate(), Gate())
+    let unreliable = UnreliableLog(memory, seed: 1, rates: rates)
+    let log = MortalLog(NoticedLog(log: unreliable, appended: appended))
+    let store = try await list(log, clock: ManualClock())
+    store.dispatch("held back")
+    await appended.wait()
+    let killing = Task {
+      await start.wait()
+      await log.kill(store)
+      return try await memory.head()
+    }
+    if isCancelled { killing.cancel() }
+    start.open()
+    let head = try await killing.value
+    #expect(store.dispatch("late") == .terminated)
+    unreliable.becomeReliable()
+    #expect(try await memory.head() == head)
+  }
+
   @Test func `an action whose send has returned survives any crash, and nothing is written after the crash`()
     async throws
   {

@@ -113,4 +113,28 @@ import Testing
       #expect(report.stop == stop, "\(actions)")
     }
   }
+
+  private static func replay(
+    in test: String, fileID: String = #fileID, line: Int = #line
+  ) async throws -> ReplayReport {
+    try await verifyReplay(
+      opening: { MemoryLog() }, by: { program() },
+      arguments: ["--testing-library", "swift-testing", "--filter", "PureduxLogTests.VerifyReplayTests/\(test)"],
+      fileID: fileID, line: line)
+  }
+
+  @Test("the other process reaches a second call if the program catches the error of the first")
+  func secondCall() async throws {
+    let first = try? await Self.replay(in: "secondCall")
+    let second = try await Self.replay(in: "secondCall")
+    #expect([first, second] == [ReplayReport(), ReplayReport()])
+  }
+
+  @Test("if the error of a first call is not caught, the second call's error names the reason")
+  func uncaughtCall() async throws {
+    let first = try await Self.replay(in: "uncaughtCall")
+    #expect(first == ReplayReport())
+    let failure = await #expect(throws: ReplayFailure.self) { try await Self.replay(in: "uncaughtCall") }
+    #expect(failure?.description.contains("has not reached the call at") == true)
+  }
 }

@@ -30,6 +30,24 @@ import Testing
     #expect(violation?.part == fault.part, "\(String(describing: violation))")
   }
 
+  @Test("a store that does not receive another's last actions is a violation, after the limit")
+  func missingActions() async throws {
+    let (logs, clock, stalls) = (MemoryLogs(), ManualClock(), Gate())
+    let timing = Task {
+      await stalls.wait()
+      await clock.untilAsleep(1)
+      clock.advance(by: .seconds(60))
+    }
+    let violation = await #expect(throws: LogViolation.self) {
+      try await checkOrderedLog(clock: clock) { key in
+        key == "stores" ? OneSidedLog(logs[key]) { stalls.open() } : logs[key]
+      }
+    }
+    stalls.open()
+    timing.cancel()
+    #expect(violation?.part == "stores")
+  }
+
   @Test("a task that is cancelled checks no more")
   func cancelled() async throws {
     let checking = Task {
@@ -43,17 +61,89 @@ import Testing
   }
 }
 
+/// A log whose first store receives its own actions and then nothing, although the other store's last action follows.
+private final class OneSidedLog: LogAround {
+  private struct Contents {
+    var openedCount = 0
+    /// Appends with the last action of the second store. Nil after the last action of the first.
+    var held: [@Sendable () -> Void]? = []
+  }
+
+  private static let ownEnds = (0..<4).map { Array("\"0-\($0) 24\"".utf8) }
+  private static let otherEnd = Array("\"1-3 24\"".utf8)
+
+  let log: any OrderedLog
+  private let contents = LockedValue(Contents())
+  /// Called when the second store has the last action.
+  private let ends: @Sendable () -> Void
+
+  init(_ log: any OrderedLog, ends: @escaping @Sendable () -> Void) {
+    self.log = log
+    self.ends = ends
+  }
+
+  func head() async throws(LogError) -> UInt64 {
+    contents.withLock { $0.openedCount += 1 }
+    return try await log.head()
+  }
+
+  func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+    let append: @Sendable () -> Void = { [log] in log.append(entry, outcome: outcome) }
+    let isLast = entry.contains(Self.otherEnd)
+    let isHeld = contents.withLock { contents in
+      guard isLast, contents.held != nil else { return false }
+      contents.held?.append(append)
+      return true
+    }
+    if !isHeld { append() }
+  }
+
+  func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+    let isFirst = contents.withLock { $0.openedCount == 1 }
+    let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
+    let reading = Task { [self] in
+      var missing = Self.ownEnds
+      do {
+        for try await records in log.records(after: position) {
+          if isFirst, missing.isEmpty { continue }
+          continuation.yield(records)
+          if !isFirst {
+            if records.contains(where: { $0.bytes.contains(Self.otherEnd) }) { ends() }
+            continue
+          }
+          missing.removeAll { end in records.contains { $0.bytes.contains(end) } }
+          if missing.isEmpty { release() }
+        }
+        continuation.finish()
+      } catch {
+        continuation.finish(throwing: error)
+      }
+    }
+    continuation.onTermination = { _ in reading.cancel() }
+    return stream
+  }
+
+  private func release() {
+    let held = contents.withLock { contents in
+      defer { contents.held = nil }
+      return contents.held ?? []
+    }
+    for append in held { append() }
+  }
+}
+
 /// A log in memory with one fault.
-final class FaultyLog: OrderedLog, SnapshotStore {
+final class FaultyLog: OrderedLog, SnapshotStore, SummaryStore {
   enum Fault: CaseIterable {
-    case leavesOut, swaps, tellsTwice, refuses, ignoresCancellation, neverAnswers, hidesTruncation, keepsFirstSnapshot
+    case leavesOut, swaps, tellsTwice, tellsWithin, tellsOfSummaryWithin, refuses, ignoresCancellation, neverAnswers
+    case hidesTruncation, keepsFirstSnapshot
 
     /// The violated part of the contract.
     var part: String {
       switch self {
       case .leavesOut, .swaps, .neverAnswers: "order"
       case .refuses: "order"
-      case .tellsTwice: "outcome"
+      case .tellsTwice, .tellsWithin, .tellsOfSummaryWithin: "outcome"
       case .ignoresCancellation: "cancellation"
       case .hidesTruncation: "truncation"
       case .keepsFirstSnapshot: "snapshots"
@@ -65,6 +155,7 @@ final class FaultyLog: OrderedLog, SnapshotStore {
   private let log = MemoryLog()
   private let truncated = LockedValue<UInt64>(0)
   private let first = LockedValue<LogSnapshot?>(nil)
+  private let count = LockedValue<UInt64>(0)
 
   /// Called when the suite waits for an event that will never happen.
   private let stalls: @Sendable () -> Void
@@ -75,6 +166,7 @@ final class FaultyLog: OrderedLog, SnapshotStore {
   }
 
   var snapshots: (any SnapshotStore)? { self }
+  var summaries: (any SummaryStore)? { fault == .tellsOfSummaryWithin ? self : nil }
 
   func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
     switch fault {
@@ -85,6 +177,14 @@ final class FaultyLog: OrderedLog, SnapshotStore {
         outcome(result)
         outcome(result)
       }
+    case .tellsWithin:
+      log.append(entry) { _ in }
+      outcome(
+        .success(
+          count.withLock { count in
+            count += 1
+            return count
+          }))
     default: log.append(entry, outcome: outcome)
     }
   }
@@ -142,5 +242,12 @@ final class FaultyLog: OrderedLog, SnapshotStore {
   func save(_ snapshot: LogSnapshot) async throws(LogError) {
     first.withLock { $0 = $0 ?? snapshot }
     try await log.save(snapshot)
+  }
+
+  func kept() async throws(LogError) -> LogSummary? { try await log.kept() }
+
+  func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void) {
+    log.save(bytes, at: position) { _ in }
+    outcome(.success(true))
   }
 }

@@ -186,7 +186,23 @@ import Testing
     }
     await failing.receive(.began) { $0.isLoading = true }
     await failing.finish()
+  }
 
+  @Test(arguments: [Strictness.strict, .relaxed])
+  func `an effect that fails after the last call is an issue`(strictness: Strictness) async {
+    let issues = Record<String>()
+    let line = Int(#line) + 2
+    await expectFailure {
+      let failing = store(strictness: strictness) { _ in throw Mishap() }
+      await failing.send(.typed("a")) { $0.query = "a" }
+      await failing.clock.advance(by: .seconds(1), settling: failing.root)
+      withExtendedLifetime(failing) {}
+    } matching: {
+      issues.add($0.text)
+      return $0.sourceLocation.line == line
+    }
+    #expect(issues.all.first == "Puredux: effect \"search\" of store root failed: Mishap()")
+    #expect(issues.all.count == (strictness == .strict ? 2 : 1))
   }
 
   @Test func `an effect that does not come to rest is an issue when the limit is over`() async {

@@ -146,6 +146,92 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     #expect(failure?.seed == 7 && text.contains("an issue was recorded"), "\(text)")
   }
 
+  @Test func `an issue is detected even if the world writes bytes that are not UTF-8`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...20) { world in
+        let seed = world.seed
+        world.client {
+          FileHandle.standardError.write(Data([0xFF, 0x0A]))
+          #expect(seed != 7, "seven")
+        }
+      }.run()
+    }
+    #expect(failure?.seed == 7)
+  }
+
+  /// Counts the child processes of a test, in a file.
+  private struct Children {
+    private let path: String
+    private let isChild = ProcessInfo.processInfo.environment["PUREDUX_SIMULATION"] != nil
+    /// The number of this child process, from one. Zero in the process of the test.
+    let number: Int
+
+    init(of test: String) {
+      let name = "puredux-children-\(isChild ? getppid() : getpid())-\(test)"
+      path = FileManager.default.temporaryDirectory.appendingPathComponent(name).path
+      let earlier = FileManager.default.contents(atPath: path)?.count ?? 0
+      number = isChild ? earlier + 1 : 0
+      _ = FileManager.default.createFile(atPath: path, contents: Data(count: number))
+    }
+
+    func end() { if !isChild { try? FileManager.default.removeItem(atPath: path) } }
+  }
+
+  @Test func `an issue that only the second run of a world records is a failure`() async {
+    let children = Children(of: "second")
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...3) { world in
+        let isWrong = world.seed == 2 && children.number > 1
+        world.client { #expect(!isWrong) }
+      }.run(checking: .steps)
+    }
+    children.end()
+    #expect(failure?.description.hasPrefix("seed 2 fails") == true, "\(failure?.description ?? "no failure")")
+  }
+
+  @Test func `a failure that another run with the same steps does not have is reported as such`() async {
+    let children = Children(of: "first")
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...3) { world in
+        let isWrong = world.seed == 2 && children.number == 1
+        world.client { #expect(!isWrong) }
+      }.run()
+    }
+    children.end()
+    let text = failure?.description ?? "no failure"
+    #expect(text.hasPrefix("seed 2 fails") && text.contains("Another run has the same steps and passes"), "\(text)")
+  }
+
+  /// Takes two minutes: a failed world is repeated.
+  @Test func `a world whose step blocks is a failure after a minute`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...2) { world in
+        let seed = world.seed
+        world.client { while seed == 2 { pause() } }
+      }.run()
+    }
+    let text = failure?.description ?? "no failure"
+    #expect(text.contains("seed 2 fails: a step has not ended within a minute of real time"), "\(text)")
+  }
+
+  @Test func `a test whose name has a colon: it has no parameters`() async throws {
+    try await Simulation(seeds: 1...1) { world in world.client {} }.run()
+  }
+
+  @Test func `the report of a failure counts all earlier events`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        world.client {
+          for number in 1...5_000 { world.note("\(number)") }
+          world.fail("five thousand")
+          await Self.forever()
+        }
+      }.run()
+    }
+    let text = failure?.description ?? "no failure"
+    #expect(text.contains("Earlier events: 4970\n") && text.contains("outside: 5000\n"), "\(text)")
+  }
+
   @Test func `time, dates and random numbers come from the world`() async throws {
     try await Simulation(seeds: 1...20) { world in
       world.client {
@@ -180,6 +266,15 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
       }
       #expect(failure?.description.contains(reason) == true, "\(failure?.description ?? "no failure")")
     }
+  }
+
+  @Test func `a world without a client fails`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        world.process("server", [.crashing(every: .seconds(1))]) { _ in await Self.forever() }
+      }.run()
+    }
+    #expect(failure?.description.contains("the world has no client") == true, "\(failure?.description ?? "no failure")")
   }
 
   private static func forever() async {
@@ -375,21 +470,59 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     let failure = await #expect(throws: Simulation.Failure.self) {
       try await Simulation(seeds: 1...1) { world in
         let log = world.log()
-        world.always(
-          "it is zero",
-          in: {
-            try await Task.sleep(for: .seconds(1_000))
-            return try await Self.counter(on: log.reliable)
-          }
-        ) { $0 == 0 }
+        // Another condition may have the same name.
+        for delay in [0, 1_000] {
+          world.always(
+            "it is zero",
+            in: {
+              try await Task.sleep(for: .seconds(delay))
+              return try await Self.counter(on: log.reliable)
+            }
+          ) { $0 == 0 }
+        }
+        world.client {}
       }.run()
     }
     #expect(failure?.description.contains("\"it is zero\" has seen no state") == true)
   }
 
+  @Test func `each state is evaluated, however long the evaluations take`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        let log = world.log()
+        world.always("it is below fifty", in: { try await Self.counter(on: log.reliable) }) { count in
+          try? await Task.sleep(for: .seconds(5))
+          return count < 50
+        }
+        world.client {
+          let store = try await Self.counter(on: log.reliable)
+          for _ in 1...50 { try await store.send(1) }
+        }
+      }.run()
+    }
+    let text = failure?.description ?? "no failure"
+    #expect(text.contains("not always: it is below fifty. The state is 50"), "\(text)")
+  }
+
+  @Test func `a condition whose evaluation does not end fails the world`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        let log = world.log()
+        world.always("it is zero", in: { try await Self.counter(on: log.reliable) }) { _ in
+          await Self.forever()
+          return true
+        }
+        world.client {}
+      }.run()
+    }
+    let text = failure?.description ?? "no failure"
+    #expect(text.contains("\"it is zero\" was not evaluated to its end"), "\(text)")
+  }
+
   @Test func `seeds that failed before are run first`() async {
     let failure = await #expect(throws: Simulation.Failure.self) {
       try await Simulation(seeds: 1...1_000, regressions: [7_000]) { world in
+        world.client {}
         if world.seed == 7_000 { world.fail("seven thousand") }
       }.run()
     }
