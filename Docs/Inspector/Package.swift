@@ -32,6 +32,7 @@ let package = Package(
         .product(name: "PureduxDirectory", package: "Puredux"),
         .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ], path: "Sources/InspectorDemo", swiftSettings: [.strictMemorySafety()]),
     .testTarget(
       name: "InspectorTests",

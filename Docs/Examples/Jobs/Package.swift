@@ -39,7 +39,7 @@ let package = Package(
     .testTarget(
       name: "JobQueueTests",
       dependencies: [
-        "JobQueue", .product(name: "PureduxLog", package: "Puredux"),
+        "JobQueue", "jobs", .product(name: "PureduxLog", package: "Puredux"),
         .product(name: "PureduxLogTesting", package: "Puredux"),
         .product(name: "PureduxTesting", package: "Puredux"),
         .product(name: "PureduxSimulation", package: "Puredux", condition: .when(traits: ["Simulation"])),

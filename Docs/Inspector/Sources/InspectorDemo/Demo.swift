@@ -4,6 +4,7 @@ import Puredux
 import PureduxDirectory
 import PureduxInspector
 import PureduxLog
+import ServiceLifecycle
 
 /// A demo shop with a store, a child store, effects, a log and a directory.
 struct Shop: Sendable {
@@ -132,9 +133,13 @@ struct NobodyThere: Error {}
         try await rooms.withStore("room \(turn % 40 / 4)") { try await $0.send("Hello") }
       }
     }
-    try await Application(
-      router: router, configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: port))
-    ).runService()
+    let application = Application(
+      router: router, configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: port)))
+    var group = ServiceGroupConfiguration(
+      services: [application], gracefulShutdownSignals: [.sigterm, .sigint], logger: application.logger)
+    // A browser that does not read its page blocks a write.
+    group.maximumGracefulShutdownDuration = .seconds(5)
+    try await ServiceGroup(configuration: group).run()
     customers.cancel()
     await rooms.shutdown()
     await shop.shutdown()

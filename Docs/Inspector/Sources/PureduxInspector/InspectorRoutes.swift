@@ -9,8 +9,9 @@ extension Inspector {
   ///
   /// A browser opens `/inspect?token=…` once and then has a cookie. Other clients send `Authorization: Bearer` and can
   /// read `/inspect/data/stores` and `/inspect/data/stores/1` as JSON. All requests are `GET` and change nothing. Open
-  /// pages end on graceful shutdown of the server (`ServiceGroup`, `runService`) and when their client disconnects. The
-  /// latter reads the request's body, so the router must have no middleware that replaces the body.
+  /// pages end on graceful shutdown of the server (`ServiceGroup`, `runService`) and when their client disconnects. A
+  /// client that does not read blocks a write: limit the shutdown by the group's `maximumGracefulShutdownDuration`. The
+  /// detection of disconnects reads the request's body, so the router must have no middleware that replaces the body.
   ///
   /// - Parameters:
   ///   - path: A path without parameters. The pages can be mounted several times, at other paths or on other routers.

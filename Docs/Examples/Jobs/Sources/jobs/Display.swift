@@ -36,7 +36,7 @@ struct Display: Service {
   func run() async throws {
     let isTerminal = isatty(1) == 1
     var shown = 0
-    var last: [Int: String] = [:]
+    var lines = ChangedLines()
     for await queue in states.cancelOnGracefulShutdown() {
       if isTerminal {
         let bars = queue.jobs.suffix(20).map(\.bar)
@@ -45,14 +45,30 @@ struct Display: Service {
         print("\(up)\u{1B}[?7l\(bars.map { "\u{1B}[2K\($0)\n" }.joined())\u{1B}[?7h", terminator: "")
         shown = bars.count
       } else {
-        for job in queue.jobs where last[job.id] != job.line {
-          if last[job.id] != nil || !job.isOver { print(job.line) }
-          last[job.id] = job.line
-        }
+        for line in lines.next(in: queue) { print(line) }
       }
       guard fflush(nil) == 0 else { throw ExitCode.failure }
     }
     // The queue may end before the shutdown. This service must not fail then.
     try? await gracefulShutdown()
+  }
+}
+
+/// The lines of the jobs that have changed since the previous state. Jobs that were over before have none.
+struct ChangedLines {
+  private(set) var last: [Int: String] = [:]
+
+  mutating func next(in queue: JobQueue) -> [String] {
+    var lines: [String] = []
+    for job in queue.jobs where last[job.id] != job.line {
+      if last[job.id] != nil || !job.isOver { lines.append(job.line) }
+      last[job.id] = job.line
+    }
+    // The queue drops old jobs.
+    if last.count > queue.jobs.count {
+      let ids = Set(queue.jobs.map(\.id))
+      last = last.filter { ids.contains($0.key) }
+    }
+    return lines
   }
 }

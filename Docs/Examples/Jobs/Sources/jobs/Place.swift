@@ -40,7 +40,8 @@ struct Place: ParsableArguments {
         ) { $0.reduce($1) }
         return (queue, { await nats.close() })
       #else
-        throw ValidationError("\(log): built without the trait NATS.")
+        // Without the address, which may have credentials.
+        throw ValidationError("This program was built without the trait NATS and cannot use a cluster.")
       #endif
     }
     if worker != nil { options.atStart = .started }
@@ -82,14 +83,16 @@ struct Place: ParsableArguments {
         try await Task.sleep(for: .milliseconds(50))
         guard let answer = try? String(contentsOf: file.answer, encoding: .utf8) else { continue }
         print(answer)
-        return try FileManager.default.removeItem(at: file.answer)
+        // The action is committed, even if the file cannot be removed.
+        try? FileManager.default.removeItem(at: file.answer)
+        return
       }
       print("The worker has not answered yet. It, or the next worker, handles the request in \(file.path).")
     }
   }
 }
 
-extension URL { fileprivate var answer: URL { appendingPathExtension("answer") } }
+extension URL { var answer: URL { appendingPathExtension("answer") } }
 
 extension JobQueue {
   func answer(to action: Action) -> String {
@@ -105,14 +108,19 @@ extension JobQueue {
 }
 
 /// Handles the requests of other processes while this process has the directory open. Each request is a file, removed
-/// after its action is committed and answered. If the process dies in between, the request is handled again, which
-/// changes nothing. An invalid request is set aside, so that it does not block the others.
+/// after its action is committed and answered. If the process dies in between, or the answer cannot be written, the
+/// request is handled again, which changes nothing. A request that cannot be decoded, or that the queue rejects, is set
+/// aside, so that it does not block the others.
 struct Desk: Service {
   let place: Place
   let queue: Queue
 
+  /// In seconds. No process waits for its answer that long.
+  static let answerAge = 60.0
+
   func run() async throws {
     if place.log != nil { return try await gracefulShutdown() }
+    removeOldAnswers()
     try await cancelWhenGracefulShutdown {
       while !Task.isCancelled {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: place.desk.path)) ?? []
@@ -124,20 +132,41 @@ struct Desk: Service {
     }
   }
 
-  private func take(_ file: URL) async throws {
+  /// Removes the answers that came too late for the processes that asked.
+  func removeOldAnswers() {
+    let files = try? FileManager.default.contentsOfDirectory(
+      at: place.desk, includingPropertiesForKeys: [.contentModificationDateKey])
+    for file in files ?? [] where file.pathExtension == "answer" {
+      let date = try? file.resourceValues(forKeys: [.contentModificationDateKey]).contentModificationDate
+      if let date, date.timeIntervalSinceNow < -Self.answerAge { try? FileManager.default.removeItem(at: file) }
+    }
+  }
+
+  func take(_ file: URL) async throws {
+    // Somebody may have withdrawn the request.
+    guard let bytes = try? Data(contentsOf: file) else { return }
+    let action: JobQueue.Action
     do {
-      let action = try JSONDecoder().decode(JobQueue.Action.self, from: Data(contentsOf: file))
+      action = try JSONDecoder().decode(JobQueue.Action.self, from: bytes)
+    } catch {
+      return setAside(file, because: error)
+    }
+    do {
       let answer = try await queue.send(action) { $0.answer(to: action) }
       try Data(answer.utf8).write(to: file.answer, options: .atomic)
       try FileManager.default.removeItem(at: file)
-    } catch StoreError.terminated, StoreError.withdrawn, StoreError.outcomeUnknown {
-      // The request stays for the next round, or for the next worker.
     } catch StoreError.stopped(let reason) {
       throw StoreError.stopped(reason)
+    } catch StoreError.rejected(let reason) {
+      setAside(file, because: StoreError.rejected(reason: reason))
     } catch {
-      let kept = file.appendingPathExtension("refused")
-      try FileManager.default.moveItem(at: file, to: kept)
-      try? FileHandle.standardError.write(contentsOf: Data("\(error). The request is in \(kept.path).\n".utf8))
+      // The request stays for the next round, or for the next worker: the action may be committed, now or later.
     }
+  }
+
+  private func setAside(_ file: URL, because error: any Error) {
+    let kept = file.appendingPathExtension("refused")
+    guard (try? FileManager.default.moveItem(at: file, to: kept)) != nil else { return }
+    try? FileHandle.standardError.write(contentsOf: Data("\(error). The request is in \(kept.path).\n".utf8))
   }
 }

@@ -26,6 +26,15 @@ public enum Edit: Codable, Sendable, Equatable {
     default: []
     }
   }
+
+  var withoutNames: Edit {
+    switch self {
+    case .addCard(let text, let column, let key, let kind, _):
+      .addCard(text: text, column: column, key: key, kind: kind)
+    case .signed(let edit, _, _): edit.withoutNames
+    default: self
+    }
+  }
 }
 
 /// One board. An effective edit makes a new version. A refused edit, and a move to the same place, change nothing.

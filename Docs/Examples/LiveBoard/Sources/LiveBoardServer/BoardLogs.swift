@@ -49,7 +49,7 @@ public enum BoardLogs: Sendable, Equatable {
         options.connectLimit = .seconds(60)
         return try await NATSLog(servers: servers, options: options)
       #else
-        throw LiveBoardServer.Failure.noCluster(servers.joined(separator: ","))
+        throw LiveBoardServer.Failure.noCluster
       #endif
     case .database(let connection):
       #if PostgreSQL

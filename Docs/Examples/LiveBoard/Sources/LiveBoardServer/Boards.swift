@@ -68,15 +68,17 @@ final class Boards: Sendable {
     ) { $0.reduce($1) }
     let rooms = StoreDirectory<Int, Room, Edit>(countLimit: Self.keptLimit) { [options, storeOptions] id in
       guard let title = await list.committed().title(of: id) else { throw Unknown(id: "\(id)") }
-      let room = try await RootStore(
-        following: logs[Self.key(of: id)], initialState: Room(id: id, title: title),
-        codings: LogCodings(
-          actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema)),
-        options: FollowingOptions(
-          log: options, store: storeOptions, fingerprint: .hashed { $0.fingerprint }, summary: { $0.board.summary },
-          onPhase: { health.entered($0, by: Self.key(of: id)) }),
-        middleware: [Room.admission(writing: server.writtenSchema)]
-      ) { $0.reduce($1) }
+      let room = try await health.opening(Self.key(of: id)) {
+        try await RootStore<Room, Edit>(
+          following: logs[Self.key(of: id)], initialState: Room(id: id, title: title),
+          codings: LogCodings(
+            actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema)),
+          options: FollowingOptions(
+            log: options, store: storeOptions, fingerprint: .hashed { $0.fingerprint }, summary: { $0.board.summary },
+            onPhase: { health.entered($0, by: Self.key(of: id)) }),
+          middleware: [Room.admission(writing: server.writtenSchema)]
+        ) { $0.reduce($1) }
+      }
       // A board that was deleted meanwhile must not be recreated.
       guard await list.committed().title(of: id) != nil else { throw Unknown(id: "\(id)") }
       return room
@@ -91,12 +93,14 @@ final class Boards: Sendable {
       if !server.logs.isShared {
         return RootStore(initialState: Attendance(), options: storeOptions, interceptors: beating) { $0.reduce($1) }
       }
-      return try await RootStore(
-        following: logs[key], initialState: Attendance(),
-        options: FollowingOptions(
-          log: brief, store: storeOptions, fingerprint: .encoded, onPhase: { health.entered($0, by: key) }),
-        interceptors: beating
-      ) { $0.reduce($1) }
+      return try await health.opening(key) {
+        try await RootStore<Attendance, Attendance.Action>(
+          following: logs[key], initialState: Attendance(),
+          options: FollowingOptions(
+            log: brief, store: storeOptions, fingerprint: .encoded, onPhase: { health.entered($0, by: key) }),
+          interceptors: beating
+        ) { $0.reduce($1) }
+      }
     }
     let trees = Trees(server: name, list: list, rooms: rooms, attendance: attendance)
     halls = StoreDirectory(idleLimit: .seconds(1)) { [storeOptions] id in
@@ -142,6 +146,7 @@ final class Boards: Sendable {
       try await list.send(.delete(board: id))
     } catch StoreError.rejected(let reason) {
       guard await list.committed().title(of: id) != nil else { throw Unknown(id: "\(id)") }
+      if BoardList.Action.delete(board: id).schema > writtenSchema { throw Board.Refusal.notYet }
       throw StoreError.rejected(reason: reason)
     }
     // Each server removes it in the background; this call waits.
@@ -173,7 +178,9 @@ final class Boards: Sendable {
       try await rooms.withStore(board) { room in
         let state = await room.state
         guard state.names.contains(name) || state.hasToErase else { return }
-        let count = try await room.send(.erase(author: name)) { $0.erasures }
+        let erasure = Edit.erase(author: name)
+        if erasure.schema > writtenSchema { throw Board.Refusal.notYet }
+        let count = try await room.send(erasure) { $0.erasures }
         try await room.eraseLog()
         try await room.send(.erased(count: count))
       }

@@ -4,7 +4,13 @@ import Synchronization
 
 /// Figures for operators: stores with log problems, and the load.
 final class Health: Sendable {
-  private let troubled = Mutex<[String: String]>([:])
+  private struct Troubles {
+    var waiting: [String: String] = [:]
+    /// Outlast the store, which ends when it is idle or at the next request: its log still has the problem.
+    var lasting: [String: String] = [:]
+  }
+
+  private let troubled = Mutex(Troubles())
   /// The open event streams, and the total number of streams so far.
   let streams = Atomic(0)
   let streamCount = Atomic(0)
@@ -13,21 +19,40 @@ final class Health: Sendable {
 
   func entered(_ phase: LogStatistics.Phase, by store: String) {
     troubled.withLock { troubled in
-      troubled[store] =
+      troubled.waiting[store] =
         switch phase {
         case .waiting(.full): "no room"
         case .waiting(.unavailable): "away"
         case .waiting(.refused): "refuses waiting entries"
-        case .stopped(.removed): nil
-        case .stopped(let reason): "stopped: \(reason)"
-        case .recovering, .following, .ended: nil
+        case .recovering, .following, .stopped, .ended: nil
         }
+      switch phase {
+      case .stopped(.removed), .following: troubled.lasting[store] = nil
+      case .stopped(let reason): troubled.lasting[store] = "stopped: \(reason)"
+      case .recovering, .waiting, .ended: break
+      }
+    }
+  }
+
+  /// Opens a store of a directory. An opening may fail before the store has a phase.
+  func opening<Store: Sendable>(_ store: String, _ open: () async throws -> Store) async throws -> Store {
+    do {
+      return try await open()
+    } catch {
+      switch error {
+      case StoreError.stopped(let reason): entered(.stopped(reason), by: store)
+      // The error has paths, and `/ready` needs no token.
+      case LogError.damaged: note("damaged", of: store)
+      default: break
+      }
+      throw error
     }
   }
 
   /// - Parameter trouble: The problem of a tree; nil if it is solved.
-  func note(_ trouble: String?, of store: String) { troubled.withLock { $0[store] = trouble } }
+  func note(_ trouble: String?, of store: String) { troubled.withLock { $0.lasting[store] = trouble } }
 
-  /// The stores whose log is unavailable, and those that have stopped, with the reason.
-  var troubles: [String: String] { troubled.withLock { $0 } }
+  /// The stores whose log is unavailable, and those that have stopped or cannot be opened, with the reason. The latter
+  /// stay until a store follows the log again.
+  var troubles: [String: String] { troubled.withLock { $0.waiting.merging($0.lasting) { $1 } } }
 }

@@ -33,7 +33,8 @@ public struct LiveBoardServer: Sendable {
   public enum Failure: Error, CustomStringConvertible {
     case needsToken(host: String)
     case cannotListen(host: String, port: Int, reason: String)
-    case noCluster(String)
+    // Without the addresses, which may have credentials.
+    case noCluster
     case noDatabase
     case tooFewDescriptors
 
@@ -41,7 +42,7 @@ public struct LiveBoardServer: Sendable {
       switch self {
       case .needsToken(let host): "\(host) is not a loopback address: a server that others can reach needs a token."
       case .tooFewDescriptors: "The limit of open files is too low: see ulimit -n."
-      case .noCluster(let servers): "\(servers): this server was built without the trait NATS."
+      case .noCluster: "This server was built without the trait NATS and cannot use a cluster."
       case .noDatabase: "This server was built without the trait PostgreSQL and cannot use a database."
       case .cannotListen(let host, let port, let reason): "Cannot listen on \(host):\(port): \(reason)"
       }

@@ -26,7 +26,8 @@ extension Page {
         const answer = await fetch(path, {
           method, headers, body: body && JSON.stringify(body), signal: AbortSignal.timeout(15000) });
         json = await answer.json().catch(() => ({}));
-        if (!answer.ok) problem = json.error ? json.error.message : answer.statusText;
+        // The response of a proxy has no message, and no status text in HTTP/2.
+        if (!answer.ok) problem = json.error ? json.error.message : "The server answers " + answer.status + ".";
       } catch {
         problem = "The server does not answer. A recent edit may not be saved.";
       }
@@ -263,8 +264,10 @@ extension Page {
         const close = () => { input.replaceWith(text); change.focus(); };
         input.onkeydown = async event => {
           if (event.key === "Escape") close();
-          // The typed text stays until it is saved.
-          if (event.key === "Enter" && !event.isComposing && await edit(place(id).item, input.value)) close();
+          if (event.key !== "Enter" || event.isComposing) return;
+          const sent = input.value;
+          // The typed text stays until it is saved, and so does text that is typed meanwhile.
+          if (await edit(place(id).item, sent) && input.value === sent) close();
         };
         text.replaceWith(input);
         input.focus();
@@ -321,15 +324,15 @@ extension Page {
       input.dir = "auto";
       input.setAttribute("aria-label", "a new card in " + name);
       plus.setAttribute("aria-label", "add it to " + name);
-      let asked = {};
+      // The keys of texts that are not known to be saved: a retry with the same key adds no second card.
+      const keys = new Map();
       form.onsubmit = async event => {
         event.preventDefault();
-        const text = input.value;
-        // A repeated text keeps its key until it is saved, so a retry adds no second card.
-        if (asked.text !== text) asked = { text, key: Date.now() + "-" + Math.random() };
+        const text = input.value, key = keys.get(text) || Date.now() + "-" + Math.random();
+        keys.set(text, key);
+        if (!await add(text, name, key)) return;
         // The typed text stays until it is saved.
-        if (!await add(text, name, asked.key)) return;
-        asked = {};
+        if (keys.get(text) === key) keys.delete(text);
         if (input.value === text) input.value = "";
       };
       form.append(input, plus);

@@ -3,6 +3,9 @@ import Puredux
 /// The state of a board's store: the board and its recent changes.
 public struct Room: Codable, Sendable {
   public static let changeLimit = 100
+  /// Above this number of names, edits are stored without further names, or a client could make the state grow without
+  /// limit.
+  static let nameCountLimit = 2000
 
   public private(set) var board: Board
   /// The last changes, oldest first: for undo and for past versions.
@@ -10,6 +13,7 @@ public struct Room: Codable, Sendable {
   private var changesHash: UInt64 = 0
   /// The names in the log: authors of current and past cards, and authors of edits.
   private(set) var names: Set<String> = []
+  private var namesHash: UInt64 = 0
   /// The number of names erased from this state, and the number of those that are erased from the log as well.
   private(set) var erasures = 0
   private var completeErasures = 0
@@ -36,6 +40,7 @@ public struct Room: Codable, Sendable {
     changesHash = changes.reduce(0) { $0 &+ $1.hash }
     // Snapshots of the first version lack these members.
     names = try container.decodeIfPresent(Set<String>.self, forKey: .names) ?? []
+    namesHash = names.reduce(0) { $0 &+ Self.hash(of: $1) }
     erasures = try container.decodeIfPresent(Int.self, forKey: .erasures) ?? 0
     completeErasures = try container.decodeIfPresent(Int.self, forKey: .completeErasures) ?? 0
   }
@@ -45,20 +50,23 @@ public struct Room: Codable, Sendable {
   /// snapshots of the first version yield the same value.
   var fingerprint: UInt64 {
     var hash = StableHash()
-    // The order of a set differs between processes.
-    let namesHash = names.reduce(UInt64(0)) { sum, name in
-      var hash = StableHash()
-      hash.combine(name)
-      return sum &+ hash.value
-    }
     for number in [erasures, completeErasures] { hash.combine(number) }
     for part in [board.fingerprint, changesHash, namesHash] { hash.combine(Int(truncatingIfNeeded: part)) }
     return hash.value
   }
 
+  /// These hashes are added up, because the order of a set differs between processes.
+  private static func hash(of name: String) -> UInt64 {
+    var hash = StableHash()
+    hash.combine(name)
+    return hash.value
+  }
+
   mutating func reduce(_ edit: Edit) {
     // The names are in the log, even if the card is removed.
-    names.formUnion(edit.names)
+    for name in edit.names {
+      if names.insert(name).inserted { namesHash &+= Self.hash(of: name) }
+    }
     switch edit {
     case .erase(let author): erase(author)
     case .erased(let count): completeErasures = max(completeErasures, count)
@@ -78,7 +86,8 @@ public struct Room: Codable, Sendable {
     changes = changes.map { $0.without(author) }
     changesHash = changes.reduce(0) { $0 &+ $1.hash }
     for change in board.erase(author) { remember(change) }
-    names.remove(author)
+    // The spelling of the stored name may be another one.
+    if let name = names.remove(author) { namesHash &-= Self.hash(of: name) }
     erasures += 1
   }
 
@@ -109,8 +118,12 @@ public struct Room: Codable, Sendable {
       if let refusal = edit.schema > schema ? .notYet : context.state.refusal(of: edit) {
         return context.reject(RejectionReason(refusal.description))
       }
-      next(edit)
+      next(context.state.takesNames(of: edit) ? edit : edit.withoutNames)
     }
+  }
+
+  private func takesNames(of edit: Edit) -> Bool {
+    names.count < Self.nameCountLimit || edit.names.allSatisfy { names.contains($0) }
   }
 }
 

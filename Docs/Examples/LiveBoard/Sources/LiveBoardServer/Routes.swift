@@ -90,7 +90,7 @@ struct Routes: Sendable {
     Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: "alive\n")))
   }
 
-  /// Whether edits are accepted: not while the log of a board is unavailable or full.
+  /// Whether edits are accepted: not while the log of a board is unavailable or full, or stops its store.
   private func ready(_ request: Request, _ context: BoardContext) async throws -> Response {
     let troubles = boards.health.troubles
     var response = try context.responseEncoder.encode(troubles, from: request, context: context)
@@ -177,9 +177,11 @@ struct Routes: Sendable {
   }
 
   private func createBoard(_ request: Request, _ context: BoardContext) async throws -> Response {
-    let title = try await body(NewBoard.self, of: request, context).title
-    let id = try await boards.list.send(.add(title: trimmed(title))) { $0.newest }
-    return try await answer(.created, id, nil, request, context)
+    let title = trimmed(try await body(NewBoard.self, of: request, context).title)
+    let id = try await boards.list.send(.add(title: title)) { $0.newest }
+    // Opens no store: an error now would invite a retry, which would create a second board.
+    let answer = Answer(card: nil, version: nil, board: Board(id: id, title: title))
+    return try response(.created, answer, request, context)
   }
 
   private func deleteBoard(_ request: Request, _ context: BoardContext) async throws -> Response {
@@ -192,7 +194,7 @@ struct Routes: Sendable {
     guard let name = context.parameters.get("name")?.removingPercentEncoding else {
       throw HTTPError(.badRequest, message: "The name cannot be read.")
     }
-    try await boards.erase(trimmed(name))
+    try await boards.erase(stored(name: name))
     return Response(status: .noContent)
   }
 
@@ -259,12 +261,12 @@ struct Routes: Sendable {
     let board: Board
   }
 
-  /// Responds with the current board, or with the board right after the commit of an edit.
+  /// Responds with the board right after the commit of an edit.
   private func answer(
-    _ status: HTTPResponse.Status, _ id: Int, _ edit: Edit?, _ request: Request, _ context: BoardContext
+    _ status: HTTPResponse.Status, _ id: Int, _ edit: Edit, _ request: Request, _ context: BoardContext
   ) async throws -> Response {
     let answer = try await boards.rooms.withStore(id) { room in
-      guard var edit else { return Answer(card: nil, version: nil, board: await room.committed().board) }
+      var edit = edit
       if let name = name(of: request), boards.writtenSchema > 2 { edit = .signed(edit, by: name, at: room.now) }
       do {
         let after = try await room.send(edit) { $0 }
@@ -281,6 +283,12 @@ struct Routes: Sendable {
         throw StoreError.outcomeUnknown
       }
     }
+    return try response(status, answer, request, context)
+  }
+
+  private func response(
+    _ status: HTTPResponse.Status, _ answer: Answer, _ request: Request, _ context: BoardContext
+  ) throws -> Response {
     var response = try context.responseEncoder.encode(answer, from: request, context: context)
     response.status = status
     return response
@@ -290,8 +298,14 @@ struct Routes: Sendable {
 
   /// The name of the requester, if known.
   private func name(of request: Request) -> String? {
-    let name = trimmed(String(request.uri.queryParameters["name"] ?? "").cut(toBytes: Board.Refusal.nameLimit))
+    let name = stored(name: String(request.uri.queryParameters["name"] ?? ""))
     return name.isEmpty ? nil : name
+  }
+
+  /// The form in which edits store a name. An erasure must find that form. Authors of cards are trimmed first, too, and
+  /// refused if they are too long.
+  private func stored(name: String) -> String {
+    trimmed(trimmed(name).cut(toBytes: Board.Refusal.nameLimit))
   }
 
   private func board(of context: BoardContext) throws -> Int {

@@ -363,6 +363,49 @@ def main(binary, pictures):
         until(lambda: column("Done") == ["three", "typed meanwhile"], "what was typed is still there, and is saved")
         assert text("problem") == ""
 
+        # Responses that come late, or are lost after the server has saved the edit.
+        driver.execute_script("""
+            window.through = window.fetch;
+            window.held = [];
+            window.fetch = async (path, options) => {
+              const answer = await window.through(path, options);
+              const isLost = options.method !== "GET" && await new Promise(resume => window.held.push(resume));
+              return isLost ? new Response("", { status: 503 }) : answer;
+            };""")
+
+        def held(count):
+            until(lambda: driver.execute_script("return window.held.length") == count, f"{count} responses are late")
+
+        def answer(number, is_lost=False):
+            driver.execute_script("window.held[arguments[0]](arguments[1])", number, is_lost)
+
+        labelled("edit two changed").send_keys(Keys.ENTER)
+        labelled("text of the card").send_keys("!" + Keys.ENTER)
+        held(1)
+        labelled("text of the card").send_keys(" and typed")
+        answer(0)
+        until(lambda: text("undo").startswith("Changed"), "an edit is saved")
+        assert labelled("text of the card").get_attribute("value") == "two changed! and typed"
+        labelled("text of the card").send_keys(Keys.ESCAPE)
+        field = labelled("a new card in To do")
+        field.send_keys("first" + Keys.ENTER)
+        held(2)
+        field.clear()
+        field.send_keys("second" + Keys.ENTER)
+        held(3)
+        answer(1)
+        until(lambda: "first" in text("undo"), "a card is added while another one is on its way")
+        answer(2, is_lost=True)
+        until(lambda: "503" in text("problem"), "a response without a text is an error")
+        assert field.get_attribute("value") == "second"
+        field.send_keys(Keys.ENTER)
+        held(4)
+        answer(3)
+        until(lambda: field.get_attribute("value") == "", "the other card is added again")
+        assert text("problem") == ""
+        until(lambda: column("To do") == ["two changed!", "first", "second"], "once")
+        driver.execute_script("window.fetch = window.through")
+
         # What the server refuses.
         labelled("a new card in Done").send_keys("x" * 1001 + Keys.ENTER)
         until(lambda: "too long" in text("problem"), "a refusal is told")

@@ -109,6 +109,80 @@ import Testing
     #expect(!handler.entries.contains { "\($0)".contains("secret") })
   }
 
+  @Test func `a board records a limited number of names, and an erasure makes room for another`() async throws {
+    let boards = try await Boards(health: Health(), MemoryLogs())
+    let limit = Room.nameCountLimit
+    try await boards.rooms.withStore(1) { room in
+      func edit(_ text: String, by name: String) -> Edit { .signed(.editCard(card: 1, text: text), by: name, at: .now) }
+      try await room.send(.addCard(text: "a", column: nil))
+      for number in 0..<limit { try await room.send(edit("\(number)", by: "\(number)")) }
+      let known = try await room.send(edit("known", by: "0")) { $0 }
+      #expect(known.names.count == limit && known.changes.last?.by == "0")
+      let unknown = try await room.send(edit("unknown", by: "ann")) { $0 }
+      #expect(unknown.board.version == known.board.version + 1, "the edit is saved")
+      #expect(unknown.names == known.names && unknown.changes.last?.by == nil)
+      let added = try await room.send(.addCard(text: "b", column: nil, key: "key", author: "ann")) { $0 }
+      #expect(added.names == known.names && added.changes.last?.key == "key")
+      #expect(added.board.columns[0].cards.last == Board.Card(id: 2, text: "b"))
+      try await room.send(.erase(author: "1"))
+      let later = try await room.send(edit("later", by: "ann")) { $0 }
+      #expect(later.names.count == limit && later.changes.last?.by == "ann")
+      let stored = try JSONDecoder().decode(Room.self, from: JSONEncoder().encode(later))
+      #expect(stored.fingerprint == later.fingerprint)
+    }
+    await boards.shutdown()
+  }
+
+  // MARK: Health
+
+  @Test func `a board that cannot follow its log is reported until it does so again, or is deleted`() async throws {
+    let logs = MemoryLogs()
+    let boards = try await Boards(health: Health(), logs)
+    func reported(_ board: Int) -> Bool { boards.health.troubles["boards/\(board)"]?.hasPrefix("stopped: ") == true }
+    /// A program that writes entries and snapshots which the server cannot decode.
+    func foreign(_ board: Int) async throws -> RootStore<Int, Int> {
+      let coding = LogCoding<Int> { _ in Array("nonsense".utf8) } decode: { _, _ in 0 }
+      return try await RootStore(
+        following: logs["boards/\(board)"], initialState: 0, codings: LogCodings(actions: coding, states: coding),
+        options: FollowingOptions(fingerprint: .unchecked)
+      ) { $0 += $1 }
+    }
+    // An entry stops the store of the first board, which then ends, as idle stores do.
+    let room = try await boards.rooms.withStore(1) { $0 }
+    let first = try await foreign(1)
+    try await first.send(1)
+    await first.shutdown()
+    while !reported(1) { await Task.yield() }
+    await room.shutdown()
+    #expect(reported(1))
+    // The store of the second board cannot begin with its snapshot.
+    try await boards.list.send(.add(title: "Another"))
+    let second = try await foreign(2)
+    try await second.send(1)
+    try await second.saveSnapshot()
+    await second.shutdown()
+    for board in [1, 2] {
+      await #expect(throws: StoreError.self) { try await boards.rooms.withStore(board) { _ in } }
+      #expect(reported(board))
+    }
+    try await logs["boards/1"].skip(position: 1, reason: "nonsense")
+    try await boards.rooms.withStore(1) { _ in }
+    #expect(!reported(1) && reported(2))
+    try await boards.delete(2)
+    while boards.health.troubles != [:] { await Task.yield() }
+    await boards.shutdown()
+  }
+
+  #if !NATS
+    @Test func `the error of a server without the trait has no credentials of the cluster`() async throws {
+      let logs = BoardLogs(shared: "nats://hush@a:4222")
+      let error = await #expect(throws: LiveBoardServer.Failure.self) {
+        _ = try await logs.open(openFiles: 1, logger: Logger(label: "test"))
+      }
+      #expect(!"\(try #require(error))".contains("hush"))
+    }
+  #endif
+
   // MARK: Presence
 
   @Test func `a server that is silent while another beats is gone, and comes back when it says something`() {

@@ -84,6 +84,8 @@ import Testing
       #expect(try answer(deleted).board.columns[2].cards.map(\.id) == [2])
       #expect(try answer(deleted).board.version == 7)
       let created = try await request(client, .post, "/boards", #"{"title": "Another"}"#)
+      let another = try await request(client, .get, "/boards/2")
+      #expect(try JSONDecoder().decode(Board.self, from: Data(another.body.readableBytesView)) == answer(created).board)
       #expect(try answer(created).board.title == "Another")
       let list = try await listed(client)
       #expect(list.map(\.id) == [1, 2] && list.map(\.title) == ["First board", "Another"])
@@ -280,6 +282,18 @@ import Testing
     #expect(try folder.contains("third"))
   }
 
+  @Test func `a name that is too long is erased in the form in which it is stored`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      let name = String(repeating: "name", count: Board.Refusal.nameLimit)
+      let added = try await request(client, .post, "/boards/1/cards?name=\(name)", #"{"text": "a"}"#)
+      #expect(added.status == .created)
+      #expect(try folder.contains("namename"))
+      #expect(try await request(client, .post, "/people/%20\(name)/erase", "{}").status == .noContent)
+      #expect(try !folder.contains("namename"))
+    }
+  }
+
   @Test func `an erasure that was cut short is complete when it is asked for again`() async throws {
     let folder = try Folder()
     let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
@@ -442,6 +456,24 @@ import Testing
       #expect(lines.filter { !$0.hasPrefix("#") }.allSatisfy { Int($0.split(separator: " ")[1]) != nil })
       #expect(lines.count == 18)
       for path in ["/health", "/ready"] { #expect(try await request(client, .get, path).status == .ok) }
+    }
+  }
+
+  @Test func `a board is made once, and reported, though its log cannot be read`() async throws {
+    let folder = try Folder()
+    try await withServer(in: folder) { client in
+      let directory = folder.path + "/=boards%2f2"
+      try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
+      try Data("nonsense".utf8).write(to: URL(filePath: directory + "/tree"))
+      // An error would invite a retry, which would make a second board.
+      let created = try await request(client, .post, "/boards", #"{"title": " Another "}"#)
+      #expect(created.status == .created)
+      #expect(try answer(created).board.id == 2 && answer(created).board.title == "Another")
+      #expect(try await listed(client).map(\.title) == ["First board", "Another"])
+      #expect(try await request(client, .get, "/boards/2").status == .serviceUnavailable)
+      let ready = try await request(client, .get, "/ready")
+      #expect(ready.status == .serviceUnavailable)
+      #expect(String(buffer: ready.body) == #"{"boards\/2":"damaged"}"#)
     }
   }
 

@@ -90,7 +90,8 @@ import Testing
     let logs = MemoryLogs()
     try await withBoards(logs, writing: 1) { boards in
       _ = try await boards.list.send(.add(title: "Another"))
-      await #expect(throws: StoreError.self) { try await boards.delete(2) }
+      await #expect(throws: Board.Refusal.notYet) { try await boards.delete(2) }
+      await #expect(throws: Boards.Unknown.self) { try await boards.delete(3) }
       try await boards.rooms.withStore(1) { room in
         _ = try await room.send(.addCard(text: "a", column: nil))
         for edit in [Edit.addCard(text: "b", column: nil, kind: .task), .setKind(card: 1, kind: .task)] {
@@ -134,7 +135,7 @@ import Testing
     try await withBoards(logs, writing: 2) { boards in
       _ = try await boards.list.send(.add(title: "Another"))
       try await boards.rooms.withStore(1) { room in
-        _ = try await room.send(.addCard(text: "a", column: nil, kind: .note(colour: .green)))
+        _ = try await room.send(.addCard(text: "a", column: nil, kind: .note(colour: .green), author: "ann"))
       }
     }
     await #expect(throws: StoreError.stopped(.newerSchema(position: 1))) { try await firstRoom(logs) }
@@ -146,6 +147,7 @@ import Testing
         #expect(board.columns[0].cards.map(\.kind) == [.note(colour: .green), nil])
         await #expect(throws: LogError.self) { try await room.saveSnapshot() }
       }
+      await #expect(throws: Board.Refusal.notYet) { try await boards.erase("ann") }
     }
   }
 }

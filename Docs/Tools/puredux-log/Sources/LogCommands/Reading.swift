@@ -100,6 +100,7 @@ struct Stat: AsyncParsableCommand {
           count -= 1
           return
         } catch {
+          if error.isOfPlace { throw error }
           wrong += 1
           Console.current.report("\(column(key)): \(visible(Failure(error).text))")
           return
@@ -163,6 +164,7 @@ struct Verify: AsyncParsableCommand {
         } catch .damaged(let position, let text) {
           found = [("\(position)", text)]
         } catch {
+          if error.isOfPlace { throw error }
           found = [("-", Failure(error).text)]
         }
         wrong += found.isEmpty ? 0 : 1
@@ -185,6 +187,17 @@ struct Verify: AsyncParsableCommand {
     }
     guard wrong == 0 else { throw Failure.wrong("Logs: \(count). Logs with faults: \(wrong).") }
     Console.current.report("Logs: \(count), without a fault.")
+  }
+}
+
+extension LogError {
+  /// Whether the error is no fault of the log that was read: the place cannot be reached. The library makes the same
+  /// difference when it copies.
+  fileprivate var isOfPlace: Bool {
+    switch self {
+    case .unavailable, .full, .inUse: true
+    case .refused, .removed, .truncated, .damaged: false
+    }
   }
 }
 

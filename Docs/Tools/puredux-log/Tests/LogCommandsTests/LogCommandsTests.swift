@@ -256,6 +256,23 @@ import Testing
     }
   }
 
+  @Test(
+    "a log that cannot be reached has no fault: stat and verify end with exit code 4", arguments: [[], ["boards/1"]])
+  func unreachable(keys: [String]) async throws {
+    try await withLogs { _, path in
+      // A directory in the place of a file is an error of the file system, as for a disk that is gone.
+      let file = path + "/=boards%2f1/tree"
+      try FileManager.default.removeItem(atPath: file)
+      try FileManager.default.createDirectory(atPath: file, withIntermediateDirectories: false)
+      for command in keys.isEmpty ? ["stat", "verify"] : ["verify"] {
+        let console = Console(isKept: true)
+        #expect(await LogTool.run([command, path] + keys, on: console) == 4)
+        #expect(console.printed == [])
+        #expect(console.reported.count == 1 && console.reported[0].contains(file))
+      }
+    }
+  }
+
   @Test("logs whose keys cannot be read are reported, and the others are read and counted", arguments: [1, 3])
   func unreadableKeys(count: Int) async throws {
     try await withLogs { _, path in
@@ -332,6 +349,9 @@ import Testing
       ("host=db password = a\\ b user=ann", "host=db password = *** user=ann"),
       (#"host=db sslpassword='a \' b' user=ann"#, "host=db sslpassword=*** user=ann"),
       ("nats://ann:one@a:4222,nats://bob:two@b:4222", "nats://ann:***@a:4222,nats://bob:***@b:4222"),
+      ("nats://one@a:4222,nats://two@b:4222,nats://c", "nats://***@a:4222,nats://***@b:4222,nats://c"),
+      ("nats://a:4222,tls://o/n@e@b:4222", "nats://a:4222,tls://***@b:4222"),
+      ("nats://a/n:one@a:4222", "nats://***@a:4222"),
       ("postgresql://ann@db:5432/boards", "postgresql://ann@db:5432/boards"), ("data", "data"),
     ] {
       let passwords = Passwords(in: ["keys", text])
@@ -350,6 +370,14 @@ import Testing
         let result = await run("keys", place)
         #expect(result.code == 5 && result.errors == ["This tool was built without the trait PostgreSQL: \(shown)"])
       }
+    }
+  #endif
+
+  #if !NATS
+    @Test("a tool without the trait says so of a cluster, and shows no token")
+    func withoutCluster() async {
+      let result = await run("keys", "nats://hush@a:4222")
+      #expect(result.code == 5 && result.errors == ["This tool was built without the trait NATS: nats://***@a:4222"])
     }
   #endif
 }
