@@ -46,31 +46,6 @@ import Testing
     #expect(try await directory.withStore(7) { await $0.state } == 57)
   }
 
-  @Test func `a request costs the same, however many others wait for the store`() async throws {
-    func timeOfRequest(among count: Int) async throws -> Double {
-      let gate = Gate()
-      let directory = Directory(clock: ManualClock()) { key in
-        await gate.wait()
-        return RootStore(initialState: key) { $0 += $1 }
-      }
-      let start = ContinuousClock.now
-      let asking = (0..<count).map { _ in Task { try await directory.withStore(1) { _ in } } }
-      while await directory.table.waiterCount(of: 1) < count { await Task.yield() }
-      let taken = ContinuousClock.now - start
-      gate.open()
-      for task in asking { try await task.value }
-      await directory.shutdown()
-      return taken / .seconds(count)
-    }
-    var (few, many) = (Double.infinity, Double.infinity)
-    for _ in 1...3 {
-      few = min(few, try await timeOfRequest(among: 1_000))
-      many = min(many, try await timeOfRequest(among: 32_000))
-    }
-    // 32 times as much if each request passes all others.
-    #expect(many < 6 * few)
-  }
-
   @Test func `a failure is told to those who asked, and is not remembered`() async throws {
     let made = Made()
     let gate = Gate()
