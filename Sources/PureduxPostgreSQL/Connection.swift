@@ -123,7 +123,8 @@
 
     /// Whether libpq would take a part of a password for the name of a host or a database, which errors show.
     private static func hasRawSign(_ text: String) -> Bool {
-      guard let scheme = text.firstRange(of: "://"), ["postgresql", "postgres"].contains(text[..<scheme.lowerBound]) else {
+      guard let scheme = text.firstRange(of: "://"), ["postgresql", "postgres"].contains(text[..<scheme.lowerBound])
+      else {
         return false
       }
       var rest = text[scheme.upperBound...]

@@ -505,7 +505,8 @@
       await log.close()
     }
 
-    @Test("a removal that was cut short is completed by its repetition, or by the next process", arguments: [true, false])
+    @Test(
+      "a removal that was cut short is completed by its repetition, or by the next process", arguments: [true, false])
     func removalCutShort(isRepeated: Bool) async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)

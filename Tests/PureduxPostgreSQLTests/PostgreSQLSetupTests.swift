@@ -77,7 +77,9 @@
         #expect(!"\(String(describing: found))".contains("b%zz"))
       }
       // libpq would take a part of the password for a host, a port or a database.
-      for text in ["boards:a@hush@127.0.0.1:1/boards", "boards:a/hush@127.0.0.1:1/boards", "boards:1/hush@127.0.0.1:1/a"] {
+      for text in [
+        "boards:a@hush@127.0.0.1:1/boards", "boards:a/hush@127.0.0.1:1/boards", "boards:1/hush@127.0.0.1:1/a",
+      ] {
         let found = await failure("postgresql://" + text)
         expectRefused(found, "%40")
         #expect(!"\(String(describing: found))".contains("hush"))

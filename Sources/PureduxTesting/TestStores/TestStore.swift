@@ -129,7 +129,8 @@ public final class TestStore<State: Sendable, Action: Sendable>: Sendable {
     recordReports(at: location)
     guard strictness == .strict, ledger.close() else { return }
     Issue.record(
-      "The test store was not finished: `await store.finish()` is missing.", unaccounted(ledger.takeAll()), at: location)
+      "The test store was not finished: `await store.finish()` is missing.", unaccounted(ledger.takeAll()), at: location
+    )
   }
 
   /// The state after all earlier requests of the tree.

@@ -141,7 +141,11 @@ import Testing
     func reported(_ board: Int) -> Bool { boards.health.troubles["boards/\(board)"]?.hasPrefix("stopped: ") == true }
     /// A program that writes entries and snapshots which the server cannot decode.
     func foreign(_ board: Int) async throws -> RootStore<Int, Int> {
-      let coding = LogCoding<Int> { _ in Array("nonsense".utf8) } decode: { _, _ in 0 }
+      let coding = LogCoding<Int> { _ in
+        Array("nonsense".utf8)
+      } decode: { _, _ in
+        0
+      }
       return try await RootStore(
         following: logs["boards/\(board)"], initialState: 0, codings: LogCodings(actions: coding, states: coding),
         options: FollowingOptions(fingerprint: .unchecked)
