@@ -126,9 +126,13 @@ import Synchronization
 /// SAFETY: to be called on the tree's executor, to which all steps and hooks of the tree are confined. The caller holds
 /// this node, which holds its parent until it is destroyed, and so on up to the root.
 extension StoreNode {
-  /// Effects that the interceptors return start at the end.
   @unsafe @inlinable @inline(__always) func commit(_ action: inout Action, recording: Bool) {
-    guard tree.hasHooks.load(ordering: .relaxed) else { return unsafe reduce(&action, recording: recording) }
+    unsafe commit(&action, recording: recording, telling: tree.hasHooks.load(ordering: .relaxed))
+  }
+
+  /// Effects that the interceptors return start at the end.
+  @unsafe @inlinable @inline(__always) func commit(_ action: inout Action, recording: Bool, telling hasHooks: Bool) {
+    guard hasHooks else { return unsafe reduce(&action, recording: recording) }
     if tree.hasPreparations.load(ordering: .relaxed) { unsafe prepare(&action) }
     unsafe reduce(&action, recording: recording)
     unsafe tell(&action)

@@ -396,13 +396,16 @@ import Synchronization
 
   @inlinable func commit(_ range: Range<Int>, of actions: inout ContiguousArray<Action>, from node: StoreNode<Action>) {
     let hasStages = node.step.withValue(on: self) { $0.stages != nil }
+    // Loaded once: producers write the same cache line. An interceptor of the store has been set before this run, and a
+    // caller that waits for an action takes a place before or after it.
+    let hasHooks = hasHooks.load(ordering: .relaxed)
     var actions = actions.mutableSpan
     for place in range {
       if hasStages {
         _ = process(&actions[place], from: node)
       } else {
         // SAFETY: on this tree's executor.
-        unsafe node.commit(&actions[place], recording: false)
+        unsafe node.commit(&actions[place], recording: false, telling: hasHooks)
       }
     }
   }
