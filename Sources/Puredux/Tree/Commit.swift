@@ -1,7 +1,8 @@
 import Synchronization
 
-// The path of an action: stages (`CommitStages.process`), reducers and publication (`StoreNode.commit`), interceptors
-// (`CommitHook`).
+// The path of an action: middleware (`CommitStages.process`), then `StoreNode.commit`: reducers from the action's store
+// up to the root, publication (`CommitStep.publishIfFollowed`), interceptors (`CommitHook`). Without middleware, history
+// or log, an action starts at `StoreNode.commit`.
 
 /// One object serves all actions of a store, which pass one at a time.
 @usableFromInline final class CommitStages<Action: Sendable> {
@@ -9,17 +10,19 @@ import Synchronization
   @usableFromInline typealias Record = (inout Action, StoreNode<Action>) -> Void
 
   // Of this store alone.
+  /// Calls the store's reducer, and adds the change to its `History`.
   @usableFromInline let record: Record?
   /// Given to the store at its end, once, even if it is both shut down and released.
   @usableFromInline var last: Action?
 
   // Of this store or one above it.
   @usableFromInline let handler: CommitHandler<Action>?
+  /// Whether one of these stores has a `History`.
   @usableFromInline let records: Bool
 
   @usableFromInline let committing: Commit
   @usableFromInline let ordered: Ordered?
-  /// With an external order: the root's middleware for commits of the root store alone, without effects.
+  /// With an external order: commits the root store's actions from other replicas and from a replay, without effects.
   @usableFromInline let quiet: CommitHandler<Action>?
 
   // Atomics have no run-time exclusivity checks.
