@@ -123,10 +123,13 @@
 
     /// Called if fewer entries are found than expected.
     private func checkRemoval() async throws(LogError) {
-      let removals = try await Bucket(jetStream, token: base()).removals()
-      guard removals.removed > naming.withLock({ $0.number }) else { return }
+      guard try await isRemoved() else { return }
       noteRemoved()
       throw .removed
+    }
+
+    private func isRemoved() async throws(LogError) -> Bool {
+      try await Bucket(jetStream, token: base()).removals().removed > naming.withLock { $0.number }
     }
 
     func checkIdentity() async throws(LogError) {
@@ -346,11 +349,21 @@
     func save(_ snapshot: LogSnapshot) async throws(LogError) {
       try await learn()
       try await bucket().save(snapshot)
+      try await clearIfRemoved()
     }
 
     func replace(with snapshot: LogSnapshot) async throws(LogError) {
       try await learn()
       try await bucket().save(snapshot, replacing: { () async throws(LogError) in try await self.head() })
+      try await clearIfRemoved()
+    }
+
+    /// Called after a value is stored. A removal deletes what is stored before its end; after it, nobody else would.
+    private func clearIfRemoved() async throws(LogError) {
+      guard try await isRemoved() else { return }
+      try await bucket().clear()
+      noteRemoved()
+      throw .removed
     }
 
     // MARK: Summary
@@ -366,9 +379,11 @@
           await self.result { () async throws(LogError) in
             try await self.learn()
             let summary = LogSummary(key: self.key.composed, position: position, bytes: bytes)
-            return try await self.bucket().save(summary, number: self.naming.withLock { $0.number }) {
+            let isKept = try await self.bucket().save(summary, number: self.naming.withLock { $0.number }) {
               () async throws(LogError) in try await self.head()
             }
+            try await self.clearIfRemoved()
+            return isKept
           })
       }
     }

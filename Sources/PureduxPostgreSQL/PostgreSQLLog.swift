@@ -394,15 +394,16 @@
       }) > 0 {}
     }
 
-    /// In small batches, as the server ends long statements.
+    /// Like `clear`, in small batches, as the server ends long statements.
     func clearParts(_ condition: String, _ parameters: Parameter...) async throws(LogError) {
       let statement = schema.statement(
         """
-        DELETE FROM $.snapshot_parts WHERE ctid = ANY (ARRAY(
-          SELECT ctid FROM $.snapshot_parts WHERE \(condition) LIMIT 16))
+        WITH found AS MATERIALIZED (SELECT ctid AS place FROM $.snapshot_parts WHERE \(condition) LIMIT 16),
+          gone AS (DELETE FROM $.snapshot_parts WHERE ctid = ANY (ARRAY(SELECT place FROM found)))
+        SELECT FROM found LIMIT 1
         """, parameters)
       while try await reading.run({ [patience] connection throws(LogError) in
-        try connection.query(statement, patience).changed
+        try connection.query(statement, patience).count
       }) > 0 {}
     }
 
@@ -419,28 +420,40 @@
           _ = try connection.query(
             schema.statement("DELETE FROM $.\(table) WHERE tree = $1 AND " + isRemoved, .integer(id)), patience)
         }
+        // A server that was promoted after the deletions may lack them.
         let noted = try connection.query(
-          schema.statement("UPDATE $.removals SET cleared = true WHERE tree = $1", .integer(id)), patience)
+          schema.statement(
+            """
+            UPDATE $.removals SET cleared = true WHERE tree = $1
+            AND NOT EXISTS (SELECT FROM $.entries WHERE entries.tree = $1)
+            AND NOT EXISTS (SELECT FROM $.snapshot_parts AS parts WHERE parts.tree = $1)
+            """, .integer(id)), patience)
         guard noted.changed == 1 else {
           throw .unavailable("The server has lost the removal, as after a failover. Remove the log again.")
         }
       }
     }
 
-    /// Completes removals that an earlier call or another process has begun. Omits those that are under way here.
-    func clearRest() async throws(LogError) {
+    /// Completes removals that an earlier call or another process has begun; tries all, and throws the first error.
+    ///
+    /// - Parameter omittingOwn: Whether to leave the removals of this process's other calls to those calls.
+    func clearRest(omittingOwn: Bool = false) async throws(LogError) {
       let rest = try await reading.run { [schema, patience] connection throws(LogError) in
         let found = try connection.query(schema.statement("SELECT tree FROM $.removals WHERE NOT cleared"), patience)
         return (0..<found.count).compactMap { found.integer($0, 0) }
       }
-      for id in rest where !shared.clearing.withLock({ $0.contains(id) }) { try await clearRemoved(id) }
+      var failure: LogError?
+      for id in rest where !omittingOwn || shared.clearing.withLock({ !$0.contains(id) }) {
+        do throws(LogError) { try await clearRemoved(id) } catch { failure = failure ?? error }
+      }
+      if let failure { throw failure }
     }
 
     /// Removes the tree of a key.
     ///
     /// From the removal's note on, the key names a new tree, under another number. The old tree's data is then deleted,
-    /// 200 entries at a time. If that fails, call the function again: it completes all removals that have begun. So does
-    /// the next process that opens the log.
+    /// 200 entries at a time. If that fails, the next process that opens the log completes all removals that have begun.
+    /// So does a repeated call, which also removes a new tree that has been written under the key since.
     public func remove(_ key: String) async throws(LogError) { try await PostgreSQLTree(of: key, in: self).remove() }
   }
 #else

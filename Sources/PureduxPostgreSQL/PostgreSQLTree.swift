@@ -250,13 +250,17 @@
       }
       try await owner.clearTruncated(id, through: position)
       let bound = Parameter.integer(Int64(position))
-      try await owner.clearParts("tree = $1 AND position < $2", .integer(id), bound)
+      // Each statement requires the mark: a server that was promoted meanwhile and lacks it may lack the newer snapshot,
+      // too.
+      let erased = "tree = $1 AND position < $2 AND $2 < (SELECT first FROM $.trees WHERE id = $1)"
+      try await owner.clearParts(erased, .integer(id), bound)
       try await ask { connection throws(LogError) in
         for table in ["snapshots", "summaries"] {
-          _ = try self.query(
-            connection, "DELETE FROM $.\(table) WHERE tree = $1 AND position < $2", .integer(id), bound)
+          _ = try self.query(connection, "DELETE FROM $.\(table) WHERE \(erased)", .integer(id), bound)
         }
-        guard try self.row(id, connection).first > position else {
+        let left = try self.query(
+          connection, "SELECT FROM $.entries WHERE tree = $1 AND position <= $2 LIMIT 1", .integer(id), bound)
+        guard try self.row(id, connection).first > position, left.count == 0 else {
           throw .unavailable("The server has lost the erasure, as after a failover. Erase the log again.")
         }
       }
@@ -342,11 +346,24 @@
           connection,
           """
           INSERT INTO $.snapshots AS snapshots (tree, position, name, parts, bytes)
-          SELECT id, $2, $3, $4, $5 FROM $.trees AS trees WHERE id = $1
+          SELECT id, $2, $3, $4, $5 FROM $.trees AS trees WHERE id = $1 AND $4 = (
+            SELECT count(*) FROM $.snapshot_parts AS parts WHERE parts.tree = $1 AND parts.position = $2 AND parts.name = $3)
+          FOR KEY SHARE
           ON CONFLICT (tree) DO UPDATE SET position = excluded.position, name = excluded.name, parts = excluded.parts,
             bytes = excluded.bytes WHERE \(condition)
           """, .integer(id), .integer(position), .text(name), .integer(count), .integer(Int64(snapshot.bytes.count)))
-        return kept.changed == 1
+        if kept.changed == 1 { return true }
+        _ = try self.row(id, connection)
+        let newer = try self.query(
+          connection, "SELECT FROM $.snapshots WHERE tree = $1 AND position > $2", .integer(id), .integer(position))
+        let stored = try self.query(
+          connection, "SELECT FROM $.snapshot_parts WHERE tree = $1 AND position = $2 AND name = $3", .integer(id),
+          .integer(position), .text(name))
+        // The writer of a newer snapshot deletes these parts.
+        guard newer.count > 0 || stored.count == count else {
+          throw .unavailable("The server has lost a part of the snapshot, as after a failover.")
+        }
+        return false
       }
       if isKept {
         // Earlier snapshots, also by writers that died. A snapshot that is being written has this position or a later
@@ -360,7 +377,6 @@
       } else {
         try await owner.clearParts(
           "tree = $1 AND position = $2 AND name = $3", .integer(id), .integer(position), .text(name))
-        _ = try await ask { connection throws(LogError) in try self.row(id, connection) }
       }
     }
 
@@ -392,7 +408,7 @@
               connection,
               """
               INSERT INTO $.summaries AS summaries (tree, position, summary)
-              SELECT id, $2, $3 FROM $.trees AS trees WHERE id = $1
+              SELECT id, $2, $3 FROM $.trees AS trees WHERE id = $1 FOR KEY SHARE
               ON CONFLICT (tree) DO UPDATE SET position = excluded.position, summary = excluded.summary
               WHERE summaries.position <= excluded.position
                 OR summaries.position > (SELECT head FROM $.trees AS trees WHERE trees.id = summaries.tree)
@@ -414,11 +430,11 @@
           """, .bytes(self.key))
         return try connection.query(statement, self.patience).integer(0, 0)
       }
-      if let id {
-        wakeFollowers()
-        try await owner.clearRemoved(id)
-      }
-      try await owner.clearRest()
+      guard let id else { return try await owner.clearRest() }
+      wakeFollowers()
+      try await owner.clearRemoved(id)
+      // The next call for the key, or the next process, tries what fails here again.
+      try? await owner.clearRest(omittingOwn: true)
     }
   }
 #endif

@@ -489,6 +489,10 @@
           try await NATSLog(servers: ["nats://127.0.0.1:1", server])
         }
       }
+      let cut = "An address with a user has a scheme, such as nats://. Write a comma of a password as %2C."
+      await #expect(throws: LogError.refused(cut)) {
+        try await NATSLog(servers: "nats://ann:sec,ret@127.0.0.1:1".split(separator: ",").map(String.init))
+      }
       for server in ["a", "a:4222", "nats://a", "tls://ann:secret@a:4222", "nats://[::1]:4222", "::1:4222", "[::1]"] {
         #expect(Connection.namesHost(server))
       }

@@ -236,10 +236,17 @@
       let log = try await NATSLogTests.open(server) { $0.truncationGrace = .zero }
       let tree = log["list"]
       let position = try await tree.append([1])
+      let unaware = try (0..<3).map { _ in try #require(log["list"] as? NATSTree) }
+      for tree in unaware { #expect(try await tree.head() == position) }
       try await log.remove("list")
       let bucket = Bucket(log.jetStream, token: "klist")
       while try await bucket.removals().cleared == 0 { await Task.yield() }
       await #expect(throws: LogError.removed) { try await tree.head() }
+      let snapshot = LogSnapshot(position: position, bytes: [1])
+      await #expect(throws: LogError.removed) { try await unaware[0].save(snapshot) }
+      await #expect(throws: LogError.removed) { try await unaware[1].replace(with: snapshot) }
+      await #expect(throws: LogError.removed) { try await unaware[2].summaries?.save([1], at: position) }
+      #expect(try await bucket.isEmpty())
       let other = try #require(log["list"] as? NATSTree)
       #expect(try await other.head() == 0)
       #expect(try await other.append([2]) > position)

@@ -199,10 +199,95 @@
           'BEGIN NEW.first := OLD.first; RETURN NEW; END';
         CREATE TRIGGER forget BEFORE UPDATE ON puredux.trees FOR EACH ROW EXECUTE FUNCTION puredux.forget()
         """)
+      try await tree.snapshots?.save(LogSnapshot(position: 3, bytes: [3]))
+      _ = try await tree.summaries?.save([3], at: 3)
       try await log.clearTruncated(id, through: 8)
       expectUnavailable(await failure { try await tree.erase(through: 8) })
+      #expect(try await tree.snapshots?.newest() == LogSnapshot(position: 3, bytes: [3]))
+      #expect(try await tree.summaries?.kept()?.position == 3)
       expectUnavailable(await failure { try await log.clearRemoved(id) })
       #expect(try await tree.read(after: 0, through: 9).count == 9)
+      await log.close()
+    }
+
+    @Test("a server that loses a part of a new snapshot keeps the one before")
+    func lostPart() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let tree = log["tree"]
+      _ = try await tree.append((0..<9).map { [UInt8($0)] })
+      let kept = LogSnapshot(position: 3, bytes: [3])
+      try await tree.snapshots?.save(kept)
+      // As after the promotion of a standby that lags.
+      try server.execute(
+        """
+        CREATE FUNCTION puredux.lose() RETURNS trigger LANGUAGE plpgsql AS
+          'BEGIN DELETE FROM puredux.snapshot_parts WHERE position = NEW.position; RETURN NULL; END';
+        CREATE TRIGGER lose AFTER INSERT ON puredux.snapshot_parts FOR EACH ROW EXECUTE FUNCTION puredux.lose()
+        """)
+      let newer = LogSnapshot(position: 8, bytes: [8])
+      expectUnavailable(await failure { try await tree.snapshots?.save(newer) })
+      expectUnavailable(await failure { try await tree.snapshots?.replace(with: newer) })
+      #expect(try await tree.snapshots?.newest() == kept)
+      await log.close()
+    }
+
+    @Test("an erasure and a removal fail while the server has their entries, and their repetition deletes these")
+    func lostDeletions() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let tree = log["tree"]
+      _ = try await tree.append((0..<9).map { [UInt8($0)] })
+      let id = try server.execute("SELECT id FROM puredux.trees").dropLast()
+      // An entry is there again after its deletion, as on a standby that is promoted then.
+      try server.execute(
+        """
+        CREATE FUNCTION puredux.restore() RETURNS trigger LANGUAGE plpgsql AS
+          'BEGIN INSERT INTO puredux.entries (tree, position, entry) VALUES (\(id), 5, ''x''); RETURN NULL; END'
+        """)
+      let restore = """
+        CREATE TRIGGER restore AFTER DELETE ON puredux.snapshots FOR EACH STATEMENT EXECUTE FUNCTION puredux.restore()
+        """
+      let forget = "DROP TRIGGER restore ON puredux.snapshots"
+      try server.execute(restore)
+      expectUnavailable(await failure { try await tree.erase(through: 8) })
+      try server.execute(forget)
+      try await tree.erase(through: 8)
+      #expect(try server.execute("SELECT count(*) FROM puredux.entries") == "1\n")
+      try server.execute(restore)
+      expectUnavailable(await failure { try await log.remove("tree") })
+      #expect(try server.execute("SELECT cleared FROM puredux.removals") == "f\n")
+      try server.execute(forget)
+      try await log.remove("tree")
+      #expect(try server.execute("SELECT cleared FROM puredux.removals") == "t\n")
+      #expect(try server.execute("SELECT count(*) FROM puredux.entries") == "0\n")
+      await log.close()
+    }
+
+    @Test("a removal that fails keeps neither another removal from its end, nor from its success")
+    func failingRemoval() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      for key in ["a", "b", "c"] { _ = try await log[key].append([1]) }
+      let ids = try server.execute("SELECT id FROM puredux.trees ORDER BY key").split(separator: "\n")
+      try server.execute(
+        """
+        CREATE FUNCTION puredux.fail() RETURNS trigger LANGUAGE plpgsql AS
+          'BEGIN RAISE EXCEPTION SQLSTATE ''XX001''; END';
+        CREATE TRIGGER fail BEFORE DELETE ON puredux.entries FOR EACH ROW WHEN (OLD.tree = \(ids[0]))
+          EXECUTE FUNCTION puredux.fail()
+        """)
+      #expect(await failure { try await log.remove("a") } != nil)
+      // The process that removes this tree dies.
+      try server.execute(
+        "WITH gone AS (DELETE FROM puredux.trees WHERE key = 'b' RETURNING id) "
+          + "INSERT INTO puredux.removals SELECT id FROM gone")
+      try await log.remove("c")
+      #expect(try server.execute("SELECT count(*) FROM puredux.entries WHERE tree <> \(ids[0])") == "0\n")
+      #expect(await failure { try await log.remove("a") } != nil)
+      try server.execute("DROP TRIGGER fail ON puredux.entries")
+      try await log.remove("a")
+      #expect(try server.execute("SELECT count(*) FROM puredux.entries") == "0\n")
       await log.close()
     }
 

@@ -109,6 +109,12 @@
 
   override func detachHere() -> AnySource? { followers.isEmpty ? super.detachHere() : nil }
 
+  override func detached() {
+    passed = nil
+    due = []
+    leftOut = nil
+  }
+
   override func surveyHere(_ survey: inout Survey, _ below: inout ContiguousArray<AnySource>) {
     appendFollowers(to: &below)
     super.surveyHere(&survey, &below)

@@ -37,8 +37,8 @@ public final class FileLog: LogDirectory {
     public var preallocatedBytes = 1 << 20
     /// Whether each write waits for the disk. If not, a crash of the machine, but not of the process, can lose
     /// acknowledged entries. Everything after the first damage in the last file is then set aside, and so is a snapshot
-    /// that is ahead of the rest. Snapshots and erasures wait for the disk in any case: no crash loses a snapshot, or
-    /// the entries in it.
+    /// that is ahead of the rest. Snapshots, erasures and the end of a full file wait for the disk in any case: no
+    /// crash loses a snapshot or the entries in it, and any lost entry was in the last file.
     public var syncs = true
     /// How many files stay open for appending: two for each of the most recently used trees. Work on the log's 21
     /// threads takes up to four more each. Less than two counts as two. Nil is a quarter of the process's limit of

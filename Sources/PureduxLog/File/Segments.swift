@@ -412,6 +412,8 @@ struct Segments {
     // Removes the preallocated zeros, which readers accept, too.
     try? before?.last.truncate(to: end)
     let (file, place) = try onDisk { () throws(Disk.Failure) in
+      // After a power cut, no file may follow one whose end is lost: that tree could not be opened.
+      if !owner.options.syncs, let before { try owner.sync(before.last) }
       let file = try Disk(FileNames.segment(first), in: directory, .creating)
       try file.lock()
       guard try file.size() <= header.size else {

@@ -182,7 +182,8 @@ extension RootStore {
   /// - Parameters:
   ///   - rules: The rules from now on, newer than this program's: `LogOptions.rules` of the next program.
   ///   - reason: A text for readers of the log.
-  /// - Returns: The position of the seal, once its snapshot exists. Waits while the log is away.
+  /// - Returns: The position of the seal, once its snapshot exists. Waits while the log is away; a cancellation does not
+  ///   end this wait.
   /// - Throws: As `saveSnapshot()`, and `LogError.refused` if the rules are not newer. After an error of the log, the
   ///   seal may be in the log.
   @discardableResult

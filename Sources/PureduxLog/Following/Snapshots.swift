@@ -124,22 +124,35 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     guard replica.options.ignoresSnapshots, replica.stop == nil, let states = replica.codings.states,
       let store = log.snapshots, var content = try await content()
     else { return }
-    // The log may be truncated behind a newer snapshot of its entries: only one as new replaces that. Before the log
-    // delivers these entries, it may be away, or lag.
     var progress = replica.clock.now
-    while let newest = try await readable(in: store), newest.position > content.fold.position,
-      try await newest.position <= log.head()
-    {
-      guard replica.clock.now - progress < replica.options.openingLimit else {
-        throw LogError.unavailable("The log has not delivered the entries of the snapshot at \(newest.position).")
+    while let obstacle = await obstacle(to: content, by: states, in: store) {
+      guard case .unavailable = obstacle, replica.clock.now - progress < replica.options.openingLimit else {
+        throw obstacle
       }
       guard await replica.clock.sleep(for: replica.options.retryInterval) else { throw CancellationError() }
       guard let later = try await self.content() else { return }
       if later.fold.position > content.fold.position { progress = replica.clock.now }
       content = later
     }
-    try await keep(content, by: states, in: store, inPlaceOfAll: true)
     _ = replica.reading.withLock { $0.snapshots.saved(at: content.fold.position) }
+  }
+
+  /// Saves a snapshot in place of all others. Returns an error while the log is away, or has not yet delivered the
+  /// entries of a newer snapshot: it may be truncated behind that.
+  private func obstacle(
+    to content: SnapshotContent<State>, by states: LogCoding<State>, in store: any SnapshotStore
+  ) async -> LogError? {
+    do throws(LogError) {
+      if let newest = try await readable(in: store), newest.position > content.fold.position,
+        try await newest.position <= log.head()
+      {
+        return .unavailable("The log has not delivered the entries of the snapshot at \(newest.position).")
+      }
+      try await keep(content, by: states, in: store, inPlaceOfAll: true)
+      return nil
+    } catch {
+      return error
+    }
   }
 
   private func readable(in store: any SnapshotStore) async throws(LogError) -> LogSnapshot? {
@@ -231,6 +244,9 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     _ = try outcome.get()
     try await log.expectCarriedOut(by: kept.fold)
     try await log.erase(through: position)
+    guard let left = try await store.newest(), left.position >= position else {
+      throw LogError.unavailable("The snapshot at position \(position) is lost, as after a failover. Erase the log again.")
+    }
     return position
   }
 

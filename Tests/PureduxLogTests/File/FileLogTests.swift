@@ -511,11 +511,12 @@ import Testing
   @Test("without syncs, a snapshot is stored after its entries and itself are on the disk")
   func snapshotWithoutSync() async throws {
     let directory = try TemporaryDirectory()
-    let (syncs, fails) = (Counter(), Flag())
+    let syncs = Counter()
+    let failing = LockedValue(0)
     let faults = DiskFaults { call, _ in
       guard call == .sync else { return nil }
       syncs.increment()
-      return fails.isRaised ? EIO : nil
+      return failing.withLock { $0 } == syncs.count ? EIO : nil
     }
     var options = FileLog.Options()
     (options.syncs, options.segmentBytes) = (false, 30)
@@ -523,16 +524,18 @@ import Testing
     let log = owner["tree"]
     let snapshots = try #require(log.snapshots)
     for byte in 1...3 as ClosedRange<UInt8> { _ = try await append([byte], to: log) }
-    #expect(syncs.count == 0)
-    // Each entry has its own file.
+    // Each entry has its own file, and waits for the disk only before the next file gets its name.
+    #expect(syncs.count == 2)
     try await snapshots.save(LogSnapshot(position: 2, bytes: [2]))
-    #expect(syncs.count == 3 + 1)
+    #expect(syncs.count == 2 + 3 + 1)
     try await snapshots.save(LogSnapshot(position: 3, bytes: [3]))
-    #expect(syncs.count == 4 + 2)
+    #expect(syncs.count == 6 + 1 + 1)
     _ = try await append([4], to: log)
-    fails.raise()
+    #expect(syncs.count == 9)
+    // The first is of the entry's file, the second of the snapshot's.
+    failing.withLock { $0 = 9 + 2 }
     await #expect(throws: LogError.self) { try await snapshots.save(LogSnapshot(position: 4, bytes: [4])) }
-    fails.lower()
+    #expect(syncs.count == 11)
     #expect(try await snapshots.newest()?.position == 3)
     await owner.close()
   }

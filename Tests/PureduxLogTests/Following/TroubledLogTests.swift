@@ -351,6 +351,8 @@ import Testing
     private let memory: MemoryLog
     let hold = RecordHold()
     let isAhead = Gate()
+    let isAway = Flag()
+    let refusals = Record<Int>()
     private let getAhead: LockedValue<(@Sendable () async throws -> Void)?>
 
     init(_ memory: MemoryLog, _ getAhead: @escaping @Sendable () async throws -> Void) {
@@ -371,6 +373,10 @@ import Testing
         try? await getAhead()
         isAhead.open()
       }
+      if isAway.isRaised {
+        refusals.add(1)
+        throw .unavailable("The log is away.")
+      }
       return try await memory.newest()
     }
 
@@ -378,7 +384,7 @@ import Testing
     func replace(with snapshot: LogSnapshot) async throws(LogError) { try await memory.replace(with: snapshot) }
   }
 
-  enum Outcome: CaseIterable, Sendable { case delivered, cancelled, limited }
+  enum Outcome: CaseIterable, Sendable { case delivered, away, cancelled, limited }
 
   @Test(
     "an opening that ignores snapshots waits for the entries of a newer one, until its limit or a cancellation",
@@ -396,10 +402,13 @@ import Testing
     var options = LogOptions.once
     options.ignoresSnapshots = true
     if outcome == .limited { options.openingLimit = .zero }
+    if outcome == .away { log.isAway.raise() }
     let opening = Task { [options] in try await ledger(log, options: options) }
     await log.isAhead.wait()
     switch outcome {
-    case .delivered:
+    case .delivered, .away:
+      if outcome == .away { await log.refusals.untilCount(3) }
+      log.isAway.lower()
       log.hold.release()
       await (try opening.value).shutdown()
       #expect(await (try ledger(memory)).state.entries == ["0", "1", "2", "3"])

@@ -65,6 +65,7 @@ import Testing
 private final class OneSidedLog: LogAround {
   private struct Contents {
     var openedCount = 0
+    var readerCount = 0
     /// Appends with the last action of the second store. Nil after the last action of the first.
     var held: [@Sendable () -> Void]? = []
   }
@@ -74,6 +75,7 @@ private final class OneSidedLog: LogAround {
 
   let log: any OrderedLog
   private let contents = LockedValue(Contents())
+  private let firstReads = Gate()
   /// Called when the second store has the last action.
   private let ends: @Sendable () -> Void
 
@@ -83,7 +85,11 @@ private final class OneSidedLog: LogAround {
   }
 
   func head() async throws(LogError) -> UInt64 {
-    contents.withLock { $0.openedCount += 1 }
+    let isFirst = contents.withLock { contents in
+      contents.openedCount += 1
+      return contents.openedCount == 1
+    }
+    if !isFirst { await firstReads.wait() }
     return try await log.head()
   }
 
@@ -99,7 +105,11 @@ private final class OneSidedLog: LogAround {
   }
 
   func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
-    let isFirst = contents.withLock { $0.openedCount == 1 }
+    let isFirst = contents.withLock { contents in
+      contents.readerCount += 1
+      return contents.readerCount == 1
+    }
+    firstReads.open()
     let (stream, continuation) = AsyncThrowingStream.makeStream(of: [LogRecord].self)
     let reading = Task { [self] in
       var missing = Self.ownEnds

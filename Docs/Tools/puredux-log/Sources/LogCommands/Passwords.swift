@@ -9,7 +9,9 @@ struct Passwords: Sendable {
       // an @ of its own.
       for match in argument.matches(of: /(\w*):\/\/((?:(?!:\/\/).)+)@/) {
         let user = match.2.prefix { $0 != ":" }
-        if user.endIndex < match.2.endIndex, !user.contains(where: { "@/".contains($0) }) {
+        if user.endIndex < match.2.endIndex,
+          match.1.hasPrefix("postgres") || !user.contains(where: { "@/".contains($0) })
+        {
           let password = match.2[match.2.index(after: user.endIndex)...]
           texts.append((":\(password)@", ":***@"))
         } else if !match.1.hasPrefix("postgres") {

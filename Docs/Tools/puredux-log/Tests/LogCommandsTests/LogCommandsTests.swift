@@ -345,6 +345,8 @@ import Testing
   func passwords() {
     for (text, shown) in [
       ("postgresql://ann:a@b c@db/boards", "postgresql://ann:***@db/boards"),
+      ("postgresql://ann@corp:hush@db/boards", "postgresql://ann@corp:***@db/boards"),
+      ("postgresql://a/n:hush@db/boards", "postgresql://a/n:***@db/boards"),
       ("postgresql://db/boards?password=a%20b&user=ann", "postgresql://db/boards?password=***&user=ann"),
       ("host=db password = a\\ b user=ann", "host=db password = *** user=ann"),
       (#"host=db sslpassword='a \' b' user=ann"#, "host=db sslpassword=*** user=ann"),
