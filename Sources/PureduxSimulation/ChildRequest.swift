@@ -80,7 +80,8 @@
 
       /// Whether something did not happen, as opposed to something that happened.
       var isAboutProgress: Bool {
-        [World.notEventually, World.standstill, World.livelock, World.tooLong].contains { reason.hasPrefix($0) }
+        [World.notEventually, World.notEvaluated, World.noState, World.standstill, World.livelock, World.tooLong]
+          .contains { reason.hasPrefix($0) }
       }
     }
 

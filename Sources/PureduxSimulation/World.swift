@@ -230,12 +230,12 @@
     /// Fails the world if a condition of `always` has not been evaluated for one of its first states.
     private func awaitEvaluations(_ number: Int, ofFirst count: Int) async throws {
       let name = conditions[number].name
-      if count == 0 { return fail("the condition \"\(name)\" has seen no state") }
+      if count == 0 { return fail("\(Self.noState): \(name)") }
       let end = ContinuousClock.now + Self.checkLimit
       while conditions[number].evaluationCount < count {
         guard ContinuousClock.now < end else {
           return fail(
-            "the condition \"\(name)\" was not evaluated to its end",
+            "\(Self.notEvaluated): \(name)",
             details: "Of \(count) states, \(conditions[number].evaluationCount) were evaluated")
         }
         try await Task.sleep(for: .seconds(1))
@@ -298,6 +298,8 @@
     // MARK: Run
 
     static let notEventually = "not eventually"
+    static let notEvaluated = "not evaluated to its end"
+    static let noState = "no state seen"
     static let standstill = "nothing can run any more"
     static let livelock = "a livelock"
     static let tooLong = "too many steps"
