@@ -205,6 +205,8 @@
     /// Fails the world if the state does not fulfil a condition within ten virtual minutes after the last client has
     /// returned. Several conditions are evaluated one after the other, each within ten minutes.
     ///
+    /// The world also fails if the opening of the store, or a single evaluation, takes more than ten virtual minutes.
+    ///
     /// - Parameters:
     ///   - name: The condition, as a sentence, for reports.
     ///   - open: Opens a store that follows the log, outside of the processes. Use `SimulatedLog.reliable`.
@@ -215,16 +217,28 @@
     ) {
       finalChecks.append { [self] in
         let store: RootStore<State, Action>
-        do { store = try await open() } catch {
+        do { store = try await limited("The opening of its store", of: name, open) } catch {
           return fail("the store of the condition \"\(name)\" cannot be opened", details: "\(error)")
         }
         let end = ContinuousClock.now + Self.checkLimit
         repeat {
-          if await condition(await store.state) { return }
+          if await limited("An evaluation", of: name, { await condition(await store.state) }) { return }
           try await Task.sleep(for: .seconds(1))
         } while ContinuousClock.now < end
         fail("\(Self.notEventually): \(name)", details: "The state is \(await store.state)")
       }
+    }
+
+    /// Makes a call for a condition, and fails the world if the call has not returned within ten virtual minutes.
+    private func limited<Result>(
+      _ call: String, of condition: String, _ body: () async throws -> Result
+    ) async rethrows -> Result {
+      let limit = Task { [self] in
+        try await Task.sleep(for: Self.checkLimit)
+        fail("\(Self.notEvaluated): \(condition)", details: "\(call) takes more than ten virtual minutes")
+      }
+      defer { limit.cancel() }
+      return try await body()
     }
 
     /// Fails the world if a condition of `always` has not been evaluated for one of its first states.

@@ -523,6 +523,50 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     #expect(!text.contains("of 1 clients"), "\(text)")
   }
 
+  @Test func `a condition of eventually whose opening or evaluation does not end fails the world`() async {
+    for call in ["The opening of its store", "An evaluation"] {
+      let failure = await #expect(throws: Simulation.Failure.self) {
+        try await Simulation(seeds: 1...1) { world in
+          let log = world.log()
+          // With this process, the world never comes to a standstill.
+          world.process("server") { _ in while true { try await Task.sleep(for: .seconds(1)) } }
+          world.eventually(
+            "it is zero",
+            in: {
+              if call != "An evaluation" { await Self.forever() }
+              return try await Self.counter(on: log.reliable)
+            }
+          ) { _ in
+            await Self.forever()
+            return true
+          }
+          world.client {}
+        }.run()
+      }
+      let text = failure?.description ?? "no failure"
+      #expect(
+        text.contains("not evaluated to its end: it is zero. \(call) takes more than ten virtual minutes"), "\(text)")
+      #expect(!text.contains("of 1 clients"), "\(text)")
+    }
+  }
+
+  @Test func `a condition of eventually may take long in all`() async throws {
+    try await Simulation(seeds: 1...1) { world in
+      let log = world.log()
+      let observed: @Sendable () async throws -> RootStore<Int, Int> = {
+        try await Task.sleep(for: .seconds(500))
+        return try await Self.counter(on: log.reliable)
+      }
+      for number in 1...2 {
+        world.eventually("it is zero in evaluation \(number)", in: observed) { count in
+          try? await Task.sleep(for: .seconds(500))
+          return count == 0
+        }
+      }
+      world.client {}
+    }.run()
+  }
+
   @Test func `seeds that failed before are run first`() async {
     let failure = await #expect(throws: Simulation.Failure.self) {
       try await Simulation(seeds: 1...1_000, regressions: [7_000]) { world in
