@@ -166,8 +166,9 @@
         let again = try await child.run(request)
         for (one, other) in zip(results, again) {
           if one.hash != other.hash {
-            announce("two runs of seed \(one.seed) differ")
-            throw try await difference(of: one.seed, by: child)
+            let failed = [one, other].first { $0.failure != nil }
+            announce("two runs of seed \(one.seed) differ" + (failed.map { ": one \($0.summary)" } ?? ""))
+            throw try await difference(of: one.seed, by: child, after: failed)
           }
           // An issue of `#expect` changes no step.
           if one.failure == nil, other.failure != nil { return again }
@@ -297,18 +298,20 @@
       return smallest
     }
 
-    /// Runs a seed until two runs differ, and names the first step that does.
-    private func difference(
-      of seed: UInt64, by child: Child, after failed: WorldResult? = nil
-    ) async throws -> Failure {
+    /// Runs a seed of which two runs differed until two runs differ again, and names the first step that does.
+    ///
+    /// - Parameter failed: The earlier run that failed, if one did.
+    private func difference(of seed: UInt64, by child: Child, after failed: WorldResult?) async throws -> Failure {
+      let summary = failed.map { "seed \(seed) \($0.summary)\n" } ?? ""
       var request = request(for: seed...seed)
       request.settings.trace = .steps
       let one = try await child.run(request).last
       var other = one
       // The difference may be rare.
       for _ in 0..<20 where other?.hash == one?.hash { other = try await child.run(request).last }
-      if other?.hash == one?.hash, let failed {
-        return Failure(seed: seed, description: "seed \(seed) \(failed.summary)\nThis did not happen again in 21 runs.")
+      if other?.hash == one?.hash {
+        return Failure(
+          seed: seed, description: "\(summary)Two runs of seed \(seed) differ. This did not happen again in 21 runs.")
       }
       let traces = (one?.trace ?? [], other?.trace ?? [])
       let first = zip(traces.0, traces.1).firstIndexOfDifference ?? min(traces.0.count, traces.1.count)
@@ -316,7 +319,7 @@
       return Failure(
         seed: seed,
         description: """
-          Two runs of seed \(seed) differ: the simulated code depends on something outside of the world.
+          \(summary)Two runs of seed \(seed) differ: the simulated code depends on something outside of the world.
           \(traces.0[max(0, first - 10)..<first].joined(separator: "\n"))
           then, in one run: \(shown(traces.0))
           in the other run: \(shown(traces.1))

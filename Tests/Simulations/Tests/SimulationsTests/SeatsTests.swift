@@ -189,6 +189,36 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     #expect(failure?.description.hasPrefix("seed 2 fails") == true, "\(failure?.description ?? "no failure")")
   }
 
+  @Test func `a trap in one of two runs is reported with the first step that differs`() async {
+    let children = Children(of: "even")
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...3) { world in
+        let isWrong = world.seed == 2 && children.number.isMultiple(of: 2)
+        world.client { if isWrong { fatalError("two") } }
+      }.run(checking: .steps)
+    }
+    children.end()
+    let text = failure?.description ?? "no failure"
+    #expect(text.hasPrefix("seed 2 fails: the program traps (signal "), "\(text)")
+    #expect(text.contains("Fatal error: two") && text.contains("\nTwo runs of seed 2 differ: "), "\(text)")
+    #expect(text.contains("then, in one run: step ") && text.hasSuffix("in the other run: nothing"), "\(text)")
+  }
+
+  @Test func `a trap that happens once is reported`() async {
+    let children = Children(of: "once")
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...3) { world in
+        let isWrong = world.seed == 2 && children.number == 2
+        world.client { if isWrong { fatalError("two") } }
+      }.run(checking: .steps)
+    }
+    children.end()
+    let text = failure?.description ?? "no failure"
+    #expect(text.hasPrefix("seed 2 fails: the program traps (signal "), "\(text)")
+    #expect(text.contains("Fatal error: two"), "\(text)")
+    #expect(text.hasSuffix("\nTwo runs of seed 2 differ. This did not happen again in 21 runs."), "\(text)")
+  }
+
   @Test func `a failure that another run with the same steps does not have is reported as such`() async {
     let children = Children(of: "first")
     let failure = await #expect(throws: Simulation.Failure.self) {
