@@ -10,6 +10,8 @@
     /// The real time that one step may take: it may block. Shorter than usual limits of tests, so that the failing seed
     /// is reported first.
     private static let stepLimit: Int64 = 60_000_000_000
+    /// The real time that one world may take: each of its steps may block briefly.
+    private static let worldLimit: Int64 = 600_000_000_000
 
     let request: ChildRequest
 
@@ -59,16 +61,18 @@
       defer { close(ends[0]) }
       if child < 0 { return failed(seed, "the process cannot be copied") }
       var poll = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
-      var last = (steps: simulation_step_count(), time: simulation_real_time())
-      var isInTime = true
+      let start = simulation_real_time()
+      var last = (steps: simulation_step_count(), time: start)
+      var exceeded: String?
       // A signal may interrupt `poll`. SAFETY: there is one structure.
-      while isInTime, unsafe Glibc.poll(&poll, 1, 1_000) <= 0 {
+      while exceeded == nil, unsafe Glibc.poll(&poll, 1, 1_000) <= 0 {
         endWithParent()
         let now = (steps: simulation_step_count(), time: simulation_real_time())
         if now.steps != last.steps { last = now }
-        isInTime = now.time - last.time < Self.stepLimit
+        if now.time - last.time >= Self.stepLimit { exceeded = "a step has not ended within a minute of real time" }
+        if now.time - start >= Self.worldLimit { exceeded = "no end within ten minutes of real time" }
       }
-      if !isInTime { kill(child, SIGKILL) }
+      if exceeded != nil { kill(child, SIGKILL) }
       let data = FileHandle(fileDescriptor: ends[0]).readDataToEndOfFile()
       var status: Int32 = 0
       // SAFETY: `waitpid` writes one number.
@@ -92,12 +96,11 @@
       let rest = lines?.filter { !$0.hasPrefix("step ") } ?? []
       let end =
         switch status & 0x7F {
-        case _ where !isInTime: "a step has not ended within a minute of real time"
         case SIGXCPU: "no end within two minutes of processor time"
         case 0: "the program exits with code \(status >> 8 & 0xFF)"
         case let signal: "the program traps (signal \(signal))"
         }
-      var result = failed(seed, end, rest)
+      var result = failed(seed, exceeded ?? end, rest)
       (result.trace, result.eventCount) = (trace, trace.count)
       return result
     }
