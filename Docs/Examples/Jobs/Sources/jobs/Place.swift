@@ -108,12 +108,37 @@ extension JobQueue {
 }
 
 /// Handles the requests of other processes while this process has the directory open. Each request is a file, removed
-/// after its action is committed and answered. If the process dies in between, or the answer cannot be written, the
-/// request is handled again, which changes nothing. A request that cannot be decoded, or that the queue rejects, is set
-/// aside, so that it does not block the others.
+/// after its action is committed and answered. If the answer cannot be written, or the file cannot be removed, only
+/// these two steps are retried. If the process dies in between, the next worker commits the action again: a `submit`
+/// then adds no second job, unless the queue has dropped the first one (`JobQueue.kept`). A request that cannot be
+/// decoded, or that the queue rejects, is set aside, so that it does not block the others.
 struct Desk: Service {
+  /// The requests whose files exist and whose handling has not succeeded, by the file's name.
+  struct Pending {
+    enum Progress {
+      /// The action must not be committed again.
+      case committed(answer: String)
+      /// The file remains to be removed.
+      case answered
+    }
+
+    var progress: [String: Progress] = [:]
+    /// The requests whose problem is printed.
+    var reported: Set<String> = []
+
+    mutating func forget(allBut names: [String]) {
+      if progress.isEmpty, reported.isEmpty { return }
+      let names = Set(names)
+      progress = progress.filter { names.contains($0.key) }
+      reported.formIntersection(names)
+    }
+  }
+
   let place: Place
   let queue: Queue
+  var report: @Sendable (_ line: String) -> Void = { line in
+    try? FileHandle.standardError.write(contentsOf: Data("\(line)\n".utf8))
+  }
 
   /// In seconds. No process waits for its answer that long.
   static let answerAge = 60.0
@@ -122,11 +147,9 @@ struct Desk: Service {
     if place.log != nil { return try await gracefulShutdown() }
     removeOldAnswers()
     try await cancelWhenGracefulShutdown {
+      var pending = Pending()
       while !Task.isCancelled {
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: place.desk.path)) ?? []
-        for name in names.sorted() where name.hasSuffix(".json") {
-          try await take(place.desk.appendingPathComponent(name))
-        }
+        try await takeAll(&pending)
         try? await Task.sleep(for: .milliseconds(200))
       }
     }
@@ -142,31 +165,74 @@ struct Desk: Service {
     }
   }
 
-  func take(_ file: URL) async throws {
-    // Somebody may have withdrawn the request.
-    guard let bytes = try? Data(contentsOf: file) else { return }
+  func takeAll(_ pending: inout Pending) async throws {
+    // An error says nothing about the files: the directory may not exist yet.
+    guard let names = try? FileManager.default.contentsOfDirectory(atPath: place.desk.path) else { return }
+    pending.forget(allBut: names)
+    for name in names.sorted() where name.hasSuffix(".json") {
+      try await take(place.desk.appendingPathComponent(name), &pending)
+    }
+  }
+
+  func take(_ file: URL, _ pending: inout Pending) async throws {
+    let name = file.lastPathComponent
+    if pending.progress[name] == nil {
+      guard let answer = try await commit(file, &pending) else { return }
+      pending.progress[name] = .committed(answer: answer)
+      pending.reported.remove(name)
+    }
+    do {
+      if case .committed(let answer)? = pending.progress[name] {
+        try Data(answer.utf8).write(to: file.answer, options: .atomic)
+        pending.progress[name] = .answered
+      }
+      try FileManager.default.removeItem(at: file)
+      pending.progress[name] = nil
+      pending.reported.remove(name)
+    } catch {
+      guard pending.reported.insert(name).inserted else { return }
+      report("The request in \(file.path) is committed, but cannot be answered or removed: \(error).")
+    }
+  }
+
+  /// Returns the answer; nil if the action is not committed, or if its commit is uncertain.
+  private func commit(_ file: URL, _ pending: inout Pending) async throws -> String? {
+    let bytes: Data
+    do {
+      bytes = try Data(contentsOf: file)
+    } catch let error as CocoaError where error.code == .fileReadNoSuchFile {
+      // Somebody may have withdrawn the request.
+      return nil
+    } catch {
+      if pending.reported.insert(file.lastPathComponent).inserted {
+        report("The request in \(file.path) cannot be read: \(error).")
+      }
+      return nil
+    }
     let action: JobQueue.Action
     do {
       action = try JSONDecoder().decode(JobQueue.Action.self, from: bytes)
     } catch {
-      return setAside(file, because: error)
+      setAside(file, because: error)
+      return nil
     }
     do {
       let answer = try await queue.send(action) { $0.answer(to: action) }
-      try Data(answer.utf8).write(to: file.answer, options: .atomic)
-      try FileManager.default.removeItem(at: file)
+      return answer
     } catch StoreError.stopped(let reason) {
       throw StoreError.stopped(reason)
     } catch StoreError.rejected(let reason) {
       setAside(file, because: StoreError.rejected(reason: reason))
+      return nil
     } catch {
       // The request stays for the next round, or for the next worker: the action may be committed, now or later.
+      return nil
     }
   }
 
   private func setAside(_ file: URL, because error: any Error) {
     let kept = file.appendingPathExtension("refused")
     guard (try? FileManager.default.moveItem(at: file, to: kept)) != nil else { return }
-    try? FileHandle.standardError.write(contentsOf: Data("\(error). The request is in \(kept.path).\n".utf8))
+    report("\(error). The request is in \(kept.path).")
   }
 }
