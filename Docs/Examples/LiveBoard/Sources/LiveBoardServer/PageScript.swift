@@ -324,15 +324,17 @@ extension Page {
       input.dir = "auto";
       input.setAttribute("aria-label", "a new card in " + name);
       plus.setAttribute("aria-label", "add it to " + name);
-      // The keys of texts that are not known to be saved: a retry with the same key adds no second card.
+      // The key of each text that is not known to be saved: a retry of the unchanged text adds no second card. When the
+      // text is changed, the keys are dropped: the same text, typed again, is another card.
       const keys = new Map();
+      input.oninput = () => keys.clear();
       form.onsubmit = async event => {
         event.preventDefault();
         const text = input.value, key = keys.get(text) || Date.now() + "-" + Math.random();
         keys.set(text, key);
-        if (!await add(text, name, key)) return;
         // The typed text stays until it is saved.
-        if (keys.get(text) === key) keys.delete(text);
+        if (!await add(text, name, key) || keys.get(text) !== key) return;
+        keys.delete(text);
         if (input.value === text) input.value = "";
       };
       form.append(input, plus);

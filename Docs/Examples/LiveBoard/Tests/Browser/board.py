@@ -404,6 +404,22 @@ def main(binary, pictures):
         until(lambda: field.get_attribute("value") == "", "the other card is added again")
         assert text("problem") == ""
         until(lambda: column("To do") == ["two changed!", "first", "second"], "once")
+        field.send_keys("milk" + Keys.ENTER)
+        held(5)
+        answer(4, is_lost=True)
+        until(lambda: "503" in text("problem"), "a card is saved, and its response is lost")
+        field.send_keys(Keys.BACKSPACE * len("milk") + "bread" + Keys.ENTER)
+        held(6)
+        answer(5)
+        until(lambda: field.get_attribute("value") == "", "another text is added instead")
+        field.send_keys("milk" + Keys.ENTER)
+        held(7)
+        field.send_keys(Keys.BACKSPACE + "k")
+        answer(6)
+        until(lambda: text("problem") == "" and "milk" in text("undo"), "the first text is added a second time")
+        assert field.get_attribute("value") == "milk", "text that is typed meanwhile stays, even if it is the same"
+        until(lambda: column("To do")[3:] == ["milk", "bread", "milk"], "as another card")
+        field.send_keys(Keys.BACKSPACE * len("milk"))
         driver.execute_script("window.fetch = window.through")
 
         # What the server refuses.
