@@ -5,8 +5,9 @@ import Synchronization
 /// Figures for operators: stores with log problems, and the load.
 final class Health: Sendable {
   private struct Troubles {
+    /// End with the store at the latest.
     var waiting: [String: String] = [:]
-    /// Outlast the store, which ends when it is idle or at the next request: its log still has the problem.
+    /// Outlast the store, which ends when it is idle or at the next request: reopening meets the same problem.
     var lasting: [String: String] = [:]
   }
 
@@ -24,12 +25,14 @@ final class Health: Sendable {
         case .waiting(.full): "no room"
         case .waiting(.unavailable): "away"
         case .waiting(.refused): "refuses waiting entries"
+        // If the log is damaged, the next opening notes it.
+        case .stopped(let reason) where reason.isHealedByReopening: "stopped: \(reason)"
         case .recovering, .following, .stopped, .ended: nil
         }
       switch phase {
       case .stopped(.removed), .following: troubled.lasting[store] = nil
-      case .stopped(let reason): troubled.lasting[store] = "stopped: \(reason)"
-      case .recovering, .waiting, .ended: break
+      case .stopped(let reason) where !reason.isHealedByReopening: troubled.lasting[store] = "stopped: \(reason)"
+      case .recovering, .waiting, .stopped, .ended: break
       }
     }
   }
@@ -53,6 +56,16 @@ final class Health: Sendable {
   func note(_ trouble: String?, of store: String) { troubled.withLock { $0.lasting[store] = trouble } }
 
   /// The stores whose log is unavailable, and those that have stopped or cannot be opened, with the reason. The latter
-  /// stay until a store follows the log again.
+  /// stay until a store follows the log again. Exception: a stop that reopening heals stays until the store ends.
   var troubles: [String: String] { troubled.withLock { $0.waiting.merging($0.lasting) { $1 } } }
+}
+
+extension LogStop {
+  /// The new store begins with the snapshot of an erased or truncated log, and has another writer number.
+  fileprivate var isHealedByReopening: Bool {
+    switch self {
+    case .unreadable, .cloned: true
+    case .diverged, .newerSchema, .undecodable, .newerRules, .olderRules, .poisoned, .removed: false
+    }
+  }
 }

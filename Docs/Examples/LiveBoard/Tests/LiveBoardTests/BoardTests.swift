@@ -177,6 +177,29 @@ import Testing
     await boards.shutdown()
   }
 
+  @Test func `a stop that reopening heals is reported until the store ends, and other problems outlast it`()
+    async throws
+  {
+    let health = Health()
+    for stop in [LogStop.unreadable(position: 2), .cloned(position: 2)] {
+      health.entered(.stopped(stop), by: "boards/1")
+      #expect(health.troubles == ["boards/1": "stopped: \(stop)"])
+      health.entered(.ended, by: "boards/1")
+      #expect(health.troubles == [:])
+    }
+    // The log is damaged: the next opening fails.
+    await #expect(throws: LogError.self) {
+      _ = try await health.opening("boards/1") { () -> Int in throw LogError.damaged(position: 2, "nonsense") }
+    }
+    #expect(health.troubles == ["boards/1": "damaged"])
+    let divergence = LogStop.diverged(position: 2)
+    health.entered(.stopped(divergence), by: "boards/1")
+    health.entered(.ended, by: "boards/1")
+    #expect(health.troubles == ["boards/1": "stopped: \(divergence)"])
+    health.entered(.following, by: "boards/1")
+    #expect(health.troubles == [:])
+  }
+
   #if !NATS
     @Test func `the error of a server without the trait has no credentials of the cluster`() async throws {
       let logs = BoardLogs(shared: "nats://hush@a:4222")
