@@ -1,3 +1,4 @@
+import Logging
 import Puredux
 import PureduxLog
 
@@ -66,7 +67,9 @@ struct BoardList: Codable, Sendable {
 
   /// Removes the stored data of deleted boards, on each server, after a deletion and at the start. A process may have
   /// died before its removal, or a lagging server may have recreated the board's tree.
-  static func removing(from logs: any LogDirectory, _ health: Health) -> StateEffect<BoardList, Action> {
+  static func removing(
+    from logs: any LogDirectory, _ health: Health, _ logger: Logger
+  ) -> StateEffect<BoardList, Action> {
     .forEach({ $0.deleted }) { board in
       let key = Boards.key(of: board.id)
       return .run { _ in
@@ -74,7 +77,10 @@ struct BoardList: Codable, Sendable {
           try await logs.remove(key)
           health.note(nil, of: key)
         } catch {
-          health.note("not removed: \(error)", of: key)
+          // The error may have paths, and `/ready` needs no token.
+          if health.note("not removed", of: key) {
+            logger.error("A deleted board is not removed.", metadata: ["store": "\(key)", "error": "\(error)"])
+          }
           throw error
         }
       }.retried(.constant(.seconds(1)))

@@ -63,7 +63,7 @@ final class Boards: Sendable {
       codings: LogCodings(actions: .json(writing: server.writtenSchema), states: .json(writing: server.writtenSchema)),
       options: FollowingOptions(
         log: patient, store: storeOptions, fingerprint: .encoded, onPhase: { health.entered($0, by: "list") }),
-      interceptors: .effects(ofState: BoardList.removing(from: logs, health)),
+      interceptors: .effects(ofState: BoardList.removing(from: logs, health, logger)),
       middleware: [BoardList.admission(writing: server.writtenSchema), BoardList.guarding]
     ) { $0.reduce($1) }
     let rooms = StoreDirectory<Int, Room, Edit>(countLimit: Self.keptLimit) { [options, storeOptions] id in

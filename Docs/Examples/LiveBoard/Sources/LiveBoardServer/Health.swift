@@ -53,7 +53,14 @@ final class Health: Sendable {
   }
 
   /// - Parameter trouble: The problem of a tree; nil if it is solved.
-  func note(_ trouble: String?, of store: String) { troubled.withLock { $0.lasting[store] = trouble } }
+  /// - Returns: Whether the problem has changed.
+  @discardableResult func note(_ trouble: String?, of store: String) -> Bool {
+    troubled.withLock { troubled in
+      let isNew = troubled.lasting[store] != trouble
+      troubled.lasting[store] = trouble
+      return isNew
+    }
+  }
 
   /// The stores whose log is unavailable, and those that have stopped or cannot be opened, with the reason. The latter
   /// stay until a store follows the log again. Exception: a stop that reopening heals stays until the store ends.

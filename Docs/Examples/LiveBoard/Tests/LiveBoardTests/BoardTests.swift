@@ -10,6 +10,16 @@ import Testing
 
 @testable import LiveBoardServer
 
+/// Logs that are not removed.
+private struct KeptLogs: LogDirectory {
+  private let logs = MemoryLogs()
+
+  subscript(key: String) -> any OrderedLog { logs[key] }
+  func keys(prefix: String) -> AsyncThrowingStream<String, any Error> { logs.keys(prefix: prefix) }
+  func remove(_ key: String) async throws(LogError) { throw .unavailable("hush") }
+  func close() async { await logs.close() }
+}
+
 /// Boards, presence and the data for streams, without a server.
 @Suite(.timeLimit(.minutes(15))) struct BoardTests {
   @Test func `a board takes so many cards, and remembers so many changes`() {
@@ -198,6 +208,18 @@ import Testing
     #expect(health.troubles == ["boards/1": "stopped: \(divergence)"])
     health.entered(.following, by: "boards/1")
     #expect(health.troubles == [:])
+  }
+
+  @Test func `the error of a removal is in the log of the server, and not among the troubles`() async throws {
+    let handler = InMemoryLogHandler()
+    let boards = try await Boards(health: Health(), KeptLogs(), logger: Logger(label: "test") { _ in handler })
+    await #expect(throws: LogError.self) { try await boards.delete(1) }
+    func isLogged() -> Bool { handler.entries.contains { "\($0.metadata["error"] ?? "")".contains("hush") } }
+    while !isLogged() { await Task.yield() }
+    #expect(boards.health.troubles == ["boards/1": "not removed"])
+    // The next attempts log nothing.
+    #expect(!boards.health.note("not removed", of: "boards/1"))
+    await boards.shutdown()
   }
 
   #if !NATS
