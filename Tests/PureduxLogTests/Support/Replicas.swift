@@ -27,11 +27,12 @@ func ledger(
 }
 
 extension LogOptions {
-  /// Entries that have not been acknowledged are never given to the log again, however slow the machine is, so that
-  /// positions are known.
+  /// However slow the machine is, an opening waits, and entries that have not been acknowledged are never given to the
+  /// log again, so that positions are known.
   static var once: LogOptions {
     var options = quick
     options.patience = .seconds(1_000_000)
+    options.openingLimit = .seconds(1_000_000)
     return options
   }
 }
