@@ -245,7 +245,8 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     try await log.expectCarriedOut(by: kept.fold)
     try await log.erase(through: position)
     guard let left = try await store.newest(), left.position >= position else {
-      throw LogError.unavailable("The snapshot at position \(position) is lost, as after a failover. Erase the log again.")
+      throw LogError.unavailable(
+        "The snapshot at position \(position) is lost, as after a failover. Erase the log again.")
     }
     return position
   }
