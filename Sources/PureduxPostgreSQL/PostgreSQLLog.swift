@@ -76,8 +76,14 @@
       /// Marks this process' notifications, which it ignores.
       let sender = String(UInt64.random(in: .min ... .max), radix: 36)
       let channel = LockedValue("")
-      /// The removed trees whose data is being deleted.
-      let clearing = LockedValue(Set<Int64>())
+      /// The removals that this process has begun and not completed, by the numbers of their trees.
+      let removals = LockedValue<[Int64: Removal]>([:])
+    }
+
+    private struct Removal {
+      /// Nil if an earlier process has begun it.
+      let key: [UInt8]?
+      var inProgress = true
     }
 
     /// Connects to a database, and creates the tables if they do not exist.
@@ -172,7 +178,7 @@
         }
       }
       shared.state.withLock { $0.poller = poller }
-      Task.detached { [weak self] in try? await self?.clearRest() }
+      Task.detached { [weak self] in _ = try? await self?.clearRest() }
     }
 
     deinit { shared.state.withLock { $0.poller }?.cancel() }
@@ -409,9 +415,10 @@
 
     /// Each statement requires the removal's note: a server that was promoted meanwhile may lack it, and then keeps the
     /// tree.
-    func clearRemoved(_ id: Int64) async throws(LogError) {
-      shared.clearing.withLock { _ = $0.insert(id) }
-      defer { shared.clearing.withLock { _ = $0.remove(id) } }
+    func clearRemoved(_ id: Int64, of key: [UInt8]?) async throws(LogError) {
+      shared.removals.withLock { $0[id] = Removal(key: key) }
+      var isCleared = false
+      defer { shared.removals.withLock { $0[id] = isCleared ? nil : Removal(key: key, inProgress: false) } }
       let isRemoved = "EXISTS (SELECT FROM $.removals WHERE tree = $1)"
       try await clear(id, through: .max, where: isRemoved)
       try await clearParts("tree = $1 AND " + isRemoved, .integer(id))
@@ -432,28 +439,38 @@
           throw .unavailable("The server has lost the removal, as after a failover. Remove the log again.")
         }
       }
+      isCleared = true
     }
 
-    /// Completes removals that an earlier call or another process has begun; tries all, and throws the first error.
+    /// Completes all removals, except those of other keys that this process has in progress.
     ///
-    /// - Parameter omittingOwn: Whether to leave the removals of this process's other calls to those calls.
-    func clearRest(omittingOwn: Bool = false) async throws(LogError) {
+    /// - Returns: The errors of the removals that fail, with their keys as in `Removal`.
+    func clearRest(for own: [UInt8]? = nil) async throws(LogError) -> [(key: [UInt8]?, error: LogError)] {
       let rest = try await reading.run { [schema, patience] connection throws(LogError) in
         let found = try connection.query(schema.statement("SELECT tree FROM $.removals WHERE NOT cleared"), patience)
         return (0..<found.count).compactMap { found.integer($0, 0) }
       }
-      var failure: LogError?
-      for id in rest where !omittingOwn || shared.clearing.withLock({ !$0.contains(id) }) {
-        do throws(LogError) { try await clearRemoved(id) } catch { failure = failure ?? error }
+      var failures: [(key: [UInt8]?, error: LogError)] = []
+      for id in rest {
+        let begun = shared.removals.withLock { $0[id] }
+        if let begun, begun.inProgress, let key = begun.key, key != own { continue }
+        do throws(LogError) {
+          try await clearRemoved(id, of: begun?.key)
+        } catch {
+          failures.append((begun?.key, error))
+        }
       }
-      if let failure { throw failure }
+      return failures
     }
 
     /// Removes the tree of a key.
     ///
     /// From the removal's note on, the key names a new tree, under another number. The old tree's data is then deleted,
-    /// 200 entries at a time. If that fails, the next process that opens the log completes all removals that have begun.
-    /// So does a repeated call, which also removes a new tree that has been written under the key since.
+    /// 200 entries at a time. If that fails, each later call, for any key, and the next process that opens the log
+    /// complete the removal. A repeated call also removes a new tree that has been written under the key since.
+    ///
+    /// - Throws: Also if an earlier removal of the key by this process still fails. If the key names no tree, also if the
+    ///   removal of any tree by an earlier process still fails: that tree may have been the key's.
     public func remove(_ key: String) async throws(LogError) { try await PostgreSQLTree(of: key, in: self).remove() }
   }
 #else

@@ -259,9 +259,14 @@
           _ = try self.query(connection, "DELETE FROM $.\(table) WHERE \(erased)", .integer(id), bound)
         }
         let left = try self.query(
-          connection, "SELECT FROM $.entries WHERE tree = $1 AND position <= $2 LIMIT 1", .integer(id), bound)
+          connection,
+          """
+          SELECT FROM $.entries WHERE tree = $1 AND position <= $2
+          UNION ALL SELECT FROM $.snapshot_parts WHERE tree = $1 AND position < $2 LIMIT 1
+          """, .integer(id), bound)
         guard try self.row(id, connection).first > position, left.count == 0 else {
-          throw .unavailable("The server has lost the erasure, as after a failover. Erase the log again.")
+          throw .unavailable(
+            "The server has erased data again, after a failover or from a late snapshot. Erase the log again.")
         }
       }
     }
@@ -404,7 +409,7 @@
             if let damage = self.knowledge.damage { throw damage }
             let id = try self.made(connection)
             _ = try self.row(id, connection)
-            return try self.query(
+            let kept = try self.query(
               connection,
               """
               INSERT INTO $.summaries AS summaries (tree, position, summary)
@@ -412,8 +417,11 @@
               ON CONFLICT (tree) DO UPDATE SET position = excluded.position, summary = excluded.summary
               WHERE summaries.position <= excluded.position
                 OR summaries.position > (SELECT head FROM $.trees AS trees WHERE trees.id = summaries.tree)
-              """, .integer(id), .integer(Int64(clamping: position)), .bytes(bytes)
-            ).changed == 1
+              """, .integer(id), .integer(Int64(clamping: position)), .bytes(bytes))
+            if kept.changed == 1 { return true }
+            // The tree may have been removed meanwhile.
+            _ = try self.row(id, connection)
+            return false
           })
       }
     }
@@ -430,11 +438,13 @@
           """, .bytes(self.key))
         return try connection.query(statement, self.patience).integer(0, 0)
       }
-      guard let id else { return try await owner.clearRest() }
-      wakeFollowers()
-      try await owner.clearRemoved(id)
-      // The next call for the key, or the next process, tries what fails here again.
-      try? await owner.clearRest(omittingOwn: true)
+      if let id {
+        wakeFollowers()
+        try await owner.clearRemoved(id, of: key)
+      }
+      let failures = try await owner.clearRest(for: key)
+      // Only this process knows the keys of its removals.
+      if let failure = failures.first(where: { $0.key == key || ($0.key == nil && id == nil) }) { throw failure.error }
     }
   }
 #endif

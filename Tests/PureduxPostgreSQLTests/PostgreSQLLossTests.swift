@@ -205,7 +205,7 @@
       expectUnavailable(await failure { try await tree.erase(through: 8) })
       #expect(try await tree.snapshots?.newest() == LogSnapshot(position: 3, bytes: [3]))
       #expect(try await tree.summaries?.kept()?.position == 3)
-      expectUnavailable(await failure { try await log.clearRemoved(id) })
+      expectUnavailable(await failure { try await log.clearRemoved(id, of: nil) })
       #expect(try await tree.read(after: 0, through: 9).count == 9)
       await log.close()
     }
@@ -229,6 +229,27 @@
       expectUnavailable(await failure { try await tree.snapshots?.save(newer) })
       expectUnavailable(await failure { try await tree.snapshots?.replace(with: newer) })
       #expect(try await tree.snapshots?.newest() == kept)
+      await log.close()
+    }
+
+    @Test("an erasure fails while the server has parts of its earlier snapshots, and its repetition deletes these")
+    func lostDeletionOfParts() async throws {
+      let server = try PostgreSQLServer()
+      let log = try await open(server)
+      let tree = log["tree"]
+      _ = try await tree.append((0..<9).map { [UInt8($0)] })
+      let id = try server.execute("SELECT id FROM puredux.trees").dropLast()
+      // A part is there again after its deletion, as on a standby that is promoted then.
+      try server.execute(
+        """
+        CREATE FUNCTION puredux.restore() RETURNS trigger LANGUAGE plpgsql AS
+          'BEGIN INSERT INTO puredux.snapshot_parts VALUES (\(id), 3, ''x'', 0, ''x''); RETURN NULL; END';
+        CREATE TRIGGER restore AFTER DELETE ON puredux.snapshots FOR EACH STATEMENT EXECUTE FUNCTION puredux.restore()
+        """)
+      expectUnavailable(await failure { try await tree.erase(through: 8) })
+      try server.execute("DROP TRIGGER restore ON puredux.snapshots")
+      try await tree.erase(through: 8)
+      #expect(try server.execute("SELECT count(*) FROM puredux.snapshot_parts") == "0\n")
       await log.close()
     }
 
@@ -264,7 +285,7 @@
       await log.close()
     }
 
-    @Test("a removal that fails keeps neither another removal from its end, nor from its success")
+    @Test("a failing removal neither stops nor fails another one, and a repetition reports it")
     func failingRemoval() async throws {
       let server = try PostgreSQLServer()
       let log = try await open(server)
@@ -284,7 +305,18 @@
           + "INSERT INTO puredux.removals SELECT id FROM gone")
       try await log.remove("c")
       #expect(try server.execute("SELECT count(*) FROM puredux.entries WHERE tree <> \(ids[0])") == "0\n")
+      // "c" names no tree now.
+      try await log.remove("c")
       #expect(await failure { try await log.remove("a") } != nil)
+      _ = try await log["a"].append([2])
+      #expect(await failure { try await log.remove("a") } != nil)
+      #expect(try server.execute("SELECT count(*) FROM puredux.entries WHERE tree <> \(ids[0])") == "0\n")
+      let later = try await open(server)
+      // A later process cannot know whether this key named the tree.
+      #expect(await failure { try await later.remove("c") } != nil)
+      _ = try await later["c"].append([2])
+      try await later.remove("c")
+      await later.close()
       try server.execute("DROP TRIGGER fail ON puredux.entries")
       try await log.remove("a")
       #expect(try server.execute("SELECT count(*) FROM puredux.entries") == "0\n")
