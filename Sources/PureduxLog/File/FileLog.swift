@@ -503,8 +503,8 @@ public final class FileLog: LogDirectory {
 
   /// Removes a tree. Its directory is first renamed, so that nothing more is written to it, and then deleted.
   ///
-  /// - Throws: Also if the tree is removed, but some of its files could not be deleted. Each removal, and opening the
-  ///   log, tries that again.
+  /// - Throws: Also if the tree is removed, but some of its files, or of a tree removed before, could not be deleted.
+  ///   Each removal, and opening the log, tries that again.
   public func remove(_ key: String) async throws(LogError) {
     let tree = trees.withLock { $0.value(of: key, unless: \.isLost) { FileTree(of: key, in: self) } }
     try await tree.remove()
@@ -522,7 +522,8 @@ public final class FileLog: LogDirectory {
     }
   }
 
-  /// On return, removals are durable, and files deleted. Must not run while a snapshot is written.
+  /// On return, removals are durable, and files deleted. Tries all files, and throws the first error. Must not run while
+  /// a snapshot is written.
   func deleteRemoved() throws(LogError) {
     let home = try home()
     do throws(Disk.Failure) {
@@ -535,14 +536,24 @@ public final class FileLog: LogDirectory {
       }
       try removed.sync()
       try home.sync()
+      var failure: Disk.Failure?
       for name in try removed.names() {
-        let tree = try removed.directory(name)
-        for file in try tree.names() {
-          try fail(.remove, nil, 0)
-          try tree.remove(file)
+        do throws(Disk.Failure) {
+          let tree = try removed.directory(name)
+          for file in try tree.names() {
+            do throws(Disk.Failure) {
+              try fail(.remove, nil, 0)
+              try tree.remove(file)
+            } catch {
+              failure = failure ?? error
+            }
+          }
+          try removed.removeDirectory(name)
+        } catch {
+          failure = failure ?? error
         }
-        try removed.removeDirectory(name)
       }
+      if let failure { throw failure }
     } catch {
       throw error.logError
     }

@@ -26,6 +26,29 @@ import Testing
     }
   }
 
+  @Test("a removed tree whose file cannot be deleted does not keep the files of others")
+  func undeletable() async throws {
+    let directory = try TemporaryDirectory()
+    let removed = directory.path + "/removed/"
+    let log = try FileLog(directory: directory.path)
+    // Directories are not deleted with a tree's files.
+    let foreign = (0..<8).map { "\(removed)\($0)/foreign" }
+    for path in foreign {
+      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+      try Data([1]).write(to: URL(fileURLWithPath: path + "/../file"))
+    }
+    _ = try await append([1], to: log["tree"])
+    await #expect(throws: LogError.self) { try await log.remove("tree") }
+    #expect(try FileManager.default.contentsOfDirectory(atPath: removed).sorted() == (0..<8).map(String.init))
+    for number in 0..<8 {
+      #expect(try FileManager.default.contentsOfDirectory(atPath: removed + "\(number)") == ["foreign"])
+    }
+    for path in foreign { try FileManager.default.removeItem(atPath: path) }
+    try await log.remove("tree")
+    #expect(try FileManager.default.contentsOfDirectory(atPath: removed) == [])
+    await log.close()
+  }
+
   func read(_ log: any OrderedLog) async throws -> [[UInt8]] {
     let head = try await log.head()
     var (entries, last) = ([[UInt8]](), UInt64(0))
