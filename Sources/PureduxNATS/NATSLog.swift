@@ -134,13 +134,14 @@
       self.options = options
       heartbeat = min(max(options.heartbeat, .milliseconds(100)), .seconds(60))
       guard !servers.isEmpty else { throw .refused("No servers were named.") }
+      // Perhaps an address that was cut at a comma of its password: no error may show a part.
+      guard !servers.dropFirst().contains(where: { $0.contains("@") && !$0.contains("://") }) else {
+        throw .refused(
+          "An address with a user has a scheme, such as nats://. Set a password with a comma in Options.credentials.")
+      }
       if let server = servers.first(where: { !Connection.namesHost($0) }) {
         throw .refused(
           "A server's address names its host, as nats://10.0.0.1:4222 does: \(Connection.withoutUser(server))")
-      }
-      // Perhaps an address that was cut at a comma of its password: no error may show the first part.
-      guard !servers.dropFirst().contains(where: { $0.contains("@") && !$0.contains("://") }) else {
-        throw .refused("An address with a user has a scheme, such as nats://. Write a comma of a password as %2C.")
       }
       guard (1...5).contains(options.replicas) else {
         throw .refused("A stream has 1 to 5 replicas, not \(options.replicas).")

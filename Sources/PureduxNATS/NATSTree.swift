@@ -219,6 +219,7 @@
       if head == 0 {
         // `remove` finds the tree by this note.
         try await bucket().noteOpening()
+        try await clearIfRemoved()
         _ = try await checkEntries(behind: 0)
         // A server with damaged files may find entries but no last one.
         if let first = try entry(try await jetStream.first(of: subject, from: 1, in: stream))?.seq {
@@ -358,7 +359,8 @@
       try await clearIfRemoved()
     }
 
-    /// Called after a value is stored. A removal deletes what is stored before its end; after it, nobody else would.
+    /// Called after a value is stored under a name that had none. A removal deletes the values stored before its end; this
+    /// call deletes a later value.
     private func clearIfRemoved() async throws(LogError) {
       guard try await isRemoved() else { return }
       try await bucket().clear()
@@ -379,11 +381,11 @@
           await self.result { () async throws(LogError) in
             try await self.learn()
             let summary = LogSummary(key: self.key.composed, position: position, bytes: bytes)
-            let isKept = try await self.bucket().save(summary, number: self.naming.withLock { $0.number }) {
+            let saving = try await self.bucket().save(summary, number: self.naming.withLock { $0.number }) {
               () async throws(LogError) in try await self.head()
             }
-            try await self.clearIfRemoved()
-            return isKept
+            if saving.isFirst { try await self.clearIfRemoved() }
+            return saving.isKept
           })
       }
     }

@@ -486,12 +486,17 @@
       ] {
         let text = "A server's address names its host, as nats://10.0.0.1:4222 does: \(shown)"
         await #expect(throws: LogError.refused(text)) {
-          try await NATSLog(servers: ["nats://127.0.0.1:1", server])
+          try await NATSLog(servers: [server, "nats://127.0.0.1:1"])
         }
       }
-      let cut = "An address with a user has a scheme, such as nats://. Write a comma of a password as %2C."
-      await #expect(throws: LogError.refused(cut)) {
-        try await NATSLog(servers: "nats://ann:sec,ret@127.0.0.1:1".split(separator: ",").map(String.init))
+      let cut =
+        "An address with a user has a scheme, such as nats://. Set a password with a comma in Options.credentials."
+      for address in [
+        "nats://ann:sec,ret@127.0.0.1:1", "nats://ann:sec,:re,t@127.0.0.1:1", "nats://:sec,ret@127.0.0.1:1",
+      ] {
+        await #expect(throws: LogError.refused(cut)) {
+          try await NATSLog(servers: address.split(separator: ",").map(String.init))
+        }
       }
       for server in ["a", "a:4222", "nats://a", "tls://ann:secret@a:4222", "nats://[::1]:4222", "::1:4222", "[::1]"] {
         #expect(Connection.namesHost(server))

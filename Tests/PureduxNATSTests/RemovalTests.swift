@@ -236,7 +236,7 @@
       let log = try await NATSLogTests.open(server) { $0.truncationGrace = .zero }
       let tree = log["list"]
       let position = try await tree.append([1])
-      let unaware = try (0..<3).map { _ in try #require(log["list"] as? NATSTree) }
+      let unaware = try (0..<4).map { _ in try #require(log["list"] as? NATSTree) }
       for tree in unaware { #expect(try await tree.head() == position) }
       try await log.remove("list")
       let bucket = Bucket(log.jetStream, token: "klist")
@@ -246,6 +246,8 @@
       await #expect(throws: LogError.removed) { try await unaware[0].save(snapshot) }
       await #expect(throws: LogError.removed) { try await unaware[1].replace(with: snapshot) }
       await #expect(throws: LogError.removed) { try await unaware[2].summaries?.save([1], at: position) }
+      #expect(try await bucket.isEmpty())
+      await #expect(throws: LogError.removed) { try await unaware[3].head() }
       #expect(try await bucket.isEmpty())
       let other = try #require(log["list"] as? NATSTree)
       #expect(try await other.head() == 0)
