@@ -186,7 +186,11 @@ struct Desk: Service {
         try Data(answer.utf8).write(to: file.answer, options: .atomic)
         pending.progress[name] = .answered
       }
-      try FileManager.default.removeItem(at: file)
+      do {
+        try FileManager.default.removeItem(at: file)
+      } catch let error as CocoaError where error.code == .fileNoSuchFile {
+        // Somebody has removed the request meanwhile.
+      }
       pending.progress[name] = nil
       pending.reported.remove(name)
     } catch {

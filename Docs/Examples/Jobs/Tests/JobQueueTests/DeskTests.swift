@@ -76,6 +76,16 @@ private final class Lines: Sendable {
     }
   }
 
+  @Test func `a request that somebody deletes after its answer is no problem`() async throws {
+    let lines = Lines()
+    try await withDesk(lines) { desk, directory in
+      var pending = Desk.Pending()
+      pending.progress["1.json"] = .answered
+      try await desk.take(directory.appendingPathComponent("1.json"), &pending)
+      #expect(pending.progress.isEmpty && lines.all.isEmpty)
+    }
+  }
+
   @Test func `a request that cannot be read is reported once, and no request is remembered longer than its file`()
     async throws
   {

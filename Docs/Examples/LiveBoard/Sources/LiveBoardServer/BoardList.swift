@@ -78,7 +78,7 @@ struct BoardList: Codable, Sendable {
           health.note(nil, of: key)
         } catch {
           // The error may have paths, and `/ready` needs no token.
-          if health.note("not removed", of: key) {
+          if health.note("not removed", of: key, because: "\(error)") {
             logger.error("A deleted board is not removed.", metadata: ["store": "\(key)", "error": "\(error)"])
           }
           throw error

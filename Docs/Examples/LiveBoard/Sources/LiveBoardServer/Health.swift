@@ -9,6 +9,7 @@ final class Health: Sendable {
     var waiting: [String: String] = [:]
     /// Outlast the store, which ends when it is idle or at the next request: reopening meets the same problem.
     var lasting: [String: String] = [:]
+    var causes: [String: String] = [:]
   }
 
   private let troubled = Mutex(Troubles())
@@ -52,12 +53,15 @@ final class Health: Sendable {
     }
   }
 
-  /// - Parameter trouble: The problem of a tree; nil if it is solved.
-  /// - Returns: Whether the problem has changed.
-  @discardableResult func note(_ trouble: String?, of store: String) -> Bool {
+  /// - Parameters:
+  ///   - trouble: The problem of a tree; nil if it is solved.
+  ///   - cause: Its error, which is not among the troubles.
+  /// - Returns: Whether the problem or its cause has changed.
+  @discardableResult func note(_ trouble: String?, of store: String, because cause: String? = nil) -> Bool {
     troubled.withLock { troubled in
-      let isNew = troubled.lasting[store] != trouble
+      let isNew = troubled.lasting[store] != trouble || troubled.causes[store] != cause
       troubled.lasting[store] = trouble
+      troubled.causes[store] = cause
       return isNew
     }
   }

@@ -324,18 +324,17 @@ extension Page {
       input.dir = "auto";
       input.setAttribute("aria-label", "a new card in " + name);
       plus.setAttribute("aria-label", "add it to " + name);
-      // The key of each text that is not known to be saved: a retry of the unchanged text adds no second card. When the
-      // text is changed, the keys are dropped: the same text, typed again, is another card.
-      const keys = new Map();
-      input.oninput = () => keys.clear();
+      // The key of a text that may not be saved: a retry of the unchanged text adds no second card. The same text, typed
+      // again, is another card.
+      let unsaved = null;
+      input.oninput = () => { unsaved = null; };
       form.onsubmit = async event => {
         event.preventDefault();
-        const text = input.value, key = keys.get(text) || Date.now() + "-" + Math.random();
-        keys.set(text, key);
+        const key = unsaved = unsaved || Date.now() + "-" + Math.random();
         // The typed text stays until it is saved.
-        if (!await add(text, name, key) || keys.get(text) !== key) return;
-        keys.delete(text);
-        if (input.value === text) input.value = "";
+        if (!await add(input.value, name, key) || unsaved !== key) return;
+        unsaved = null;
+        input.value = "";
       };
       form.append(input, plus);
       section.append(heading, list, form);
