@@ -202,10 +202,9 @@
       }
     }
 
-    /// Fails the world if the state does not fulfil a condition within ten virtual minutes after the last client has
-    /// returned. Several conditions are evaluated one after the other, each within ten minutes.
-    ///
-    /// The world also fails if the opening of the store, or a single evaluation, takes more than ten virtual minutes.
+    /// Opens a store after the last client has returned, and evaluates a condition once a second. The world fails if no
+    /// evaluation that begins within ten virtual minutes after the opening is true. It also fails if the opening or one
+    /// evaluation takes more than ten virtual minutes. Several conditions are evaluated one after the other.
     ///
     /// - Parameters:
     ///   - name: The condition, as a sentence, for reports.
@@ -256,7 +255,7 @@
       }
     }
 
-    /// Starts a task that belongs to no process, whoever calls.
+    /// Starts a task that belongs to no process, even if a process calls this.
     func outside(_ work: @escaping @Sendable () async -> Void) {
       engine.within(Engine.outside) { _ = Task { await work() } }
     }

@@ -396,8 +396,8 @@ import Synchronization
 
   @inlinable func commit(_ range: Range<Int>, of actions: inout ContiguousArray<Action>, from node: StoreNode<Action>) {
     let hasStages = node.step.withValue(on: self) { $0.stages != nil }
-    // Loaded once: producers write the same cache line. An interceptor of the store has been set before this run, and a
-    // caller that waits for an action takes a place before or after it.
+    // Loaded once, because producers write the same cache line. No hook joins this run's path within it: setting an
+    // interceptor and waiting for an action have places of their own, and a new child store is not on the path.
     let hasHooks = hasHooks.load(ordering: .relaxed)
     var actions = actions.mutableSpan
     for place in range {

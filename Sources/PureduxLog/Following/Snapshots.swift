@@ -125,9 +125,9 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
       let store = log.snapshots, var content = try await content()
     else { return }
     var progress = replica.clock.now
-    while let obstacle = await obstacle(to: content, by: states, in: store) {
-      guard case .unavailable = obstacle, replica.clock.now - progress < replica.options.openingLimit else {
-        throw obstacle
+    while let failure = await replaceAll(with: content, by: states, in: store) {
+      guard case .unavailable = failure, replica.clock.now - progress < replica.options.openingLimit else {
+        throw failure
       }
       guard await replica.clock.sleep(for: replica.options.retryInterval) else { throw CancellationError() }
       guard let later = try await self.content() else { return }
@@ -137,10 +137,10 @@ final class Snapshots<State: Sendable, Action: Sendable>: Sendable {
     _ = replica.reading.withLock { $0.snapshots.saved(at: content.fold.position) }
   }
 
-  /// Saves a snapshot in place of all others. Returns an error while the log is away, or has not yet delivered the
-  /// entries of a newer snapshot: it may be truncated behind that.
-  private func obstacle(
-    to content: SnapshotContent<State>, by states: LogCoding<State>, in store: any SnapshotStore
+  /// Saves a snapshot in place of all others. Returns the error. It is `.unavailable` while the log is away, or has not
+  /// yet delivered the entries of a newer snapshot, behind which it may be truncated.
+  private func replaceAll(
+    with content: SnapshotContent<State>, by states: LogCoding<State>, in store: any SnapshotStore
   ) async -> LogError? {
     do throws(LogError) {
       if let newest = try await readable(in: store), newest.position > content.fold.position,
