@@ -195,17 +195,17 @@
     /// Returns false if the stored summary is later, and the log reaches its position.
     func save(
       _ summary: LogSummary, number: UInt64, head: () async throws(LogError) -> UInt64
-    ) async throws(LogError) -> (isKept: Bool, isFirst: Bool) {
+    ) async throws(LogError) -> Bool {
       let new = StoredSummary(
         stream: jetStream.prefix, key: summary.key, number: number, position: summary.position,
         summary: Data(summary.bytes))
       while true {
         let (kept, revision) = try await storedSummary()
         if let kept {
-          if kept.value == summary { return (true, false) }
-          if kept.position > summary.position, try await kept.position <= head() { return (false, false) }
+          if kept.value == summary { return true }
+          if kept.position > summary.position, try await kept.position <= head() { return false }
         }
-        if try await put(new, as: Self.summaryName, over: revision) { return (true, revision == 0) }
+        if try await put(new, as: Self.summaryName, over: revision) { return true }
       }
     }
 

@@ -135,7 +135,11 @@
       heartbeat = min(max(options.heartbeat, .milliseconds(100)), .seconds(60))
       guard !servers.isEmpty else { throw .refused("No servers were named.") }
       // Perhaps an address that was cut at a comma of its password: no error may show a part.
-      guard !servers.dropFirst().contains(where: { $0.contains("@") && !$0.contains("://") }) else {
+      guard
+        !servers.dropFirst().contains(where: { server in
+          server.contains("@") && !["nats://", "tls://"].contains { server.lowercased().hasPrefix($0) }
+        })
+      else {
         throw .refused(
           "An address with a user has a scheme, such as nats://. Set a password with a comma in Options.credentials.")
       }

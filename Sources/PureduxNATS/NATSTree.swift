@@ -359,8 +359,8 @@
       try await clearIfRemoved()
     }
 
-    /// Called after a value is stored under a name that had none. A removal deletes the values stored before its end; this
-    /// call deletes a later value.
+    /// Called after a value is stored. A removal deletes the values stored before its end; this call deletes a later
+    /// value.
     private func clearIfRemoved() async throws(LogError) {
       guard try await isRemoved() else { return }
       try await bucket().clear()
@@ -381,11 +381,11 @@
           await self.result { () async throws(LogError) in
             try await self.learn()
             let summary = LogSummary(key: self.key.composed, position: position, bytes: bytes)
-            let saving = try await self.bucket().save(summary, number: self.naming.withLock { $0.number }) {
+            let isKept = try await self.bucket().save(summary, number: self.naming.withLock { $0.number }) {
               () async throws(LogError) in try await self.head()
             }
-            if saving.isFirst { try await self.clearIfRemoved() }
-            return saving.isKept
+            try await self.clearIfRemoved()
+            return isKept
           })
       }
     }

@@ -493,6 +493,7 @@
         "An address with a user has a scheme, such as nats://. Set a password with a comma in Options.credentials."
       for address in [
         "nats://ann:sec,ret@127.0.0.1:1", "nats://ann:sec,:re,t@127.0.0.1:1", "nats://:sec,ret@127.0.0.1:1",
+        "nats://ann:sec,re://t@127.0.0.1:1",
       ] {
         await #expect(throws: LogError.refused(cut)) {
           try await NATSLog(servers: address.split(separator: ",").map(String.init))
