@@ -81,7 +81,7 @@
     }
 
     private struct Removal {
-      /// Nil if an earlier process has begun it.
+      /// Nil if another process, or another `PostgreSQLLog`, has begun it.
       let key: [UInt8]?
       var inProgress = true
     }
@@ -413,12 +413,16 @@
       }) > 0 {}
     }
 
+    func beginRemoval(_ id: Int64, of key: [UInt8]?) {
+      shared.removals.withLock { $0[id] = Removal(key: $0[id]?.key ?? key) }
+    }
+
     /// Each statement requires the removal's note: a server that was promoted meanwhile may lack it, and then keeps the
     /// tree.
     func clearRemoved(_ id: Int64, of key: [UInt8]?) async throws(LogError) {
-      shared.removals.withLock { $0[id] = Removal(key: key) }
+      beginRemoval(id, of: key)
       var isCleared = false
-      defer { shared.removals.withLock { $0[id] = isCleared ? nil : Removal(key: key, inProgress: false) } }
+      defer { shared.removals.withLock { if isCleared { $0[id] = nil } else { $0[id]?.inProgress = false } } }
       let isRemoved = "EXISTS (SELECT FROM $.removals WHERE tree = $1)"
       try await clear(id, through: .max, where: isRemoved)
       try await clearParts("tree = $1 AND " + isRemoved, .integer(id))
@@ -469,8 +473,8 @@
     /// 200 entries at a time. If that fails, each later call, for any key, and the next process that opens the log
     /// complete the removal. A repeated call also removes a new tree that has been written under the key since.
     ///
-    /// - Throws: Also if an earlier removal of the key by this process still fails. If the key names no tree, also if the
-    ///   removal of any tree by an earlier process still fails: that tree may have been the key's.
+    /// - Throws: Also if an earlier removal of the key by this `PostgreSQLLog` still fails. If the key names no tree, also
+    ///   if the removal of any tree by another one still fails: that tree may have been the key's.
     public func remove(_ key: String) async throws(LogError) { try await PostgreSQLTree(of: key, in: self).remove() }
   }
 #else

@@ -266,7 +266,7 @@
           """, .integer(id), bound)
         guard try self.row(id, connection).first > position, left.count == 0 else {
           throw .unavailable(
-            "The server has erased data again, after a failover or from a late snapshot. Erase the log again.")
+            "Erased data is stored again, after a failover or by a late snapshot. Erase the log again.")
         }
       }
     }
@@ -436,14 +436,17 @@
           WITH gone AS (DELETE FROM $.trees WHERE key = $1 RETURNING id)
           INSERT INTO $.removals (tree) SELECT id FROM gone RETURNING tree
           """, .bytes(self.key))
-        return try connection.query(statement, self.patience).integer(0, 0)
+        let id = try connection.query(statement, self.patience).integer(0, 0)
+        // Before another request on this connection finds the note.
+        if let id { self.owner.beginRemoval(id, of: self.key) }
+        return id
       }
       if let id {
         wakeFollowers()
         try await owner.clearRemoved(id, of: key)
       }
       let failures = try await owner.clearRest(for: key)
-      // Only this process knows the keys of its removals.
+      // The notes have no keys.
       if let failure = failures.first(where: { $0.key == key || ($0.key == nil && id == nil) }) { throw failure.error }
     }
   }
