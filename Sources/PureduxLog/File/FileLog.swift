@@ -503,7 +503,7 @@ public final class FileLog: LogDirectory {
 
   /// Removes a tree. Its directory is first renamed, so that nothing more is written to it, and then deleted.
   ///
-  /// - Throws: Also if the tree is removed, but some of its files, or of a tree removed before, could not be deleted.
+  /// - Throws: Also if the tree is removed, but some files of it, or of a tree removed earlier, could not be deleted.
   ///   Each removal, and opening the log, tries that again.
   public func remove(_ key: String) async throws(LogError) {
     let tree = trees.withLock { $0.value(of: key, unless: \.isLost) { FileTree(of: key, in: self) } }

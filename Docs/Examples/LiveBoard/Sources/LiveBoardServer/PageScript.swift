@@ -324,7 +324,7 @@ extension Page {
       input.dir = "auto";
       input.setAttribute("aria-label", "a new card in " + name);
       plus.setAttribute("aria-label", "add it to " + name);
-      // The key of a text that may not be saved: a retry of the unchanged text adds no second card. The same text, typed
+      // The key of a text that might not have been saved: a retry of the unchanged text adds no second card. The same text, typed
       // again, is another card.
       let unsaved = null;
       input.oninput = () => { unsaved = null; };

@@ -11,19 +11,19 @@ import Testing
 
 @testable import LiveBoardServer
 
-/// Logs that are not removed.
-/// The first two attempts fail for another reason than all later ones.
+/// The first three attempts fail for another reason than all later ones.
 private final class Attempts: Sendable {
   private let count = Mutex(0)
 
   func error() -> String {
     count.withLock { count in
       count += 1
-      return count > 2 ? "hush: no right" : "hush: away"
+      return count > 3 ? "hush: no right" : "hush: away"
     }
   }
 }
 
+/// Logs that are not removed.
 private struct KeptLogs: LogDirectory {
   private let logs = MemoryLogs()
   private let attempts = Attempts()
