@@ -65,6 +65,19 @@ void simulation_count_step(void) {
 
 uint64_t simulation_step_count(void) { return steps ? *steps : 0; }
 
+// The threads of Dispatch block most signals, and the copies of the process inherit this.
+static void unblock(int number) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, number);
+  pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+void simulation_limit_time(unsigned seconds) {
+  unblock(SIGALRM);
+  alarm(seconds);
+}
+
 int simulation_fork(unsigned seconds) {
   pid_t parent = getpid();
   if (!steps) {
@@ -79,6 +92,10 @@ int simulation_fork(unsigned seconds) {
     if (getppid() != parent) _exit(1);
     struct rlimit limit = {seconds, seconds + 1};
     setrlimit(RLIMIT_CPU, &limit);
+    struct rlimit size = {256 << 20, 256 << 20};
+    setrlimit(RLIMIT_FSIZE, &size);
+    unblock(SIGXCPU);
+    unblock(SIGXFSZ);
   }
   return child;
 }
@@ -96,6 +113,9 @@ int gettimeofday(struct timeval *restrict time, void *restrict zone) {
   (void)zone;
   struct timespec now;
   if (clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;
+  // Callers may ask for the time zone alone. The C library declares the parameter as nonnull, so a plain check is removed.
+  struct timeval *volatile given = time;
+  if (given == NULL) return 0;
   time->tv_sec = now.tv_sec;
   time->tv_usec = now.tv_nsec / 1000;
   return 0;
@@ -188,6 +208,7 @@ uint64_t simulation_random_state(void) { return 0; }
 int64_t simulation_real_time(void) { return 0; }
 void simulation_count_step(void) {}
 uint64_t simulation_step_count(void) { return 0; }
+void simulation_limit_time(unsigned seconds) { (void)seconds; }
 int simulation_fork(unsigned seconds) { return (void)seconds, -1; }
 
 #endif

@@ -1,10 +1,14 @@
 #if Simulation && compiler(>=6.3) && canImport(Glibc)
   import Foundation
+  import Puredux
 
   /// Runs requests in child processes: this program, started again.
   struct Child: Sendable {
     /// The time that a child may take to reach the call.
     private static let startLimit = Duration.seconds(60)
+    /// The number of children that may still be started. All simulations of this process share one place for each
+    /// processor.
+    private static let places = LockedValue(ProcessInfo.processInfo.activeProcessorCount)
 
     let arguments: [String]
     let call: String
@@ -12,6 +16,8 @@
 
     /// Starts a child, and returns its answer: the results of the seeds in order, up to the first failure.
     func run(_ request: ChildRequest) async throws -> [WorldResult] {
+      try await takePlace()
+      defer { Self.places.withLock { $0 += 1 } }
       let directory = FileManager.default.temporaryDirectory
         .appendingPathComponent("puredux-simulation-\(UUID().uuidString)")
       // For this user alone: nobody else can place links in it.
@@ -30,7 +36,11 @@
       var environment = ProcessInfo.processInfo.environment
       // Gives sets and dictionaries one order in every child, unless a check asks for another.
       environment["SWIFT_DETERMINISTIC_HASHING"] = hasRandomHashing ? "0" : "1"
-      environment[ChildRequest.variable] = String(decoding: try JSONEncoder().encode(request), as: UTF8.self)
+      // A file, because the system limits the length of a variable.
+      try JSONEncoder().encode(request).write(to: URL(fileURLWithPath: request.path(of: .request)))
+      environment[ChildRequest.variable] = request.path(of: .request)
+      // With this, Swift Testing prints issues at the end of the run, which a world does not reach.
+      environment["SWT_ENABLE_EXPERIMENTAL_CONSOLE_OUTPUT"] = nil
       process.environment = environment
       process.standardInput = FileHandle.nullDevice
       process.standardOutput = FileHandle.nullDevice
@@ -57,17 +67,30 @@
       guard let data = try? Data(contentsOf: URL(fileURLWithPath: request.path(of: .answer))) else {
         let hasStarted = FileManager.default.fileExists(atPath: request.path(of: .started))
         throw failure(
-          "The child process ended \(hasStarted ? "in" : "before") \(call). The caller must be a test without parameters, "
-            + "or pass the test's `#function`.", errors)
+          hasStarted
+            ? "The child process ended in \(call) without an answer: it was killed, or the disk is full."
+            : "The child process ended before \(call). The caller must be a test of Swift Testing without parameters. A "
+              + "helper must pass on the test's `#function`, `#fileID` and `#line`.", errors)
       }
       return try JSONDecoder().decode([WorldResult].self, from: data)
 
       func failure(_ text: String, _ errors: String) -> Simulation.Failure {
-        let lines = ChildRequest.lines(of: errors)?.prefix(20) ?? []
+        let output = ErrorOutput(path: errors)
         return Simulation.Failure(
           seed: request.first,
-          description: (["\(text) Its arguments: \(arguments.joined(separator: " "))"] + lines).joined(separator: "\n"))
+          description: (["\(text) Its arguments: \(arguments.joined(separator: " "))"] + (output?.end ?? []))
+            .joined(separator: "\n"))
       }
+    }
+
+    private func takePlace() async throws {
+      func isTaken() -> Bool {
+        Self.places.withLock { places in
+          if places > 0 { places -= 1 } else { return false }
+          return true
+        }
+      }
+      while !isTaken() { try await Task.sleep(for: .milliseconds(10)) }
     }
   }
 #endif

@@ -1,7 +1,7 @@
 #if Simulation && compiler(>=6.3) && canImport(Glibc)
   import Foundation
 
-  /// The worlds that a child process runs. Passed in the environment.
+  /// The worlds that a child process runs. Passed in a file, whose path is in the environment.
   struct ChildRequest: Codable, Sendable {
     /// The call of `Simulation.run` that the request is for.
     var call = ""
@@ -18,25 +18,28 @@
     var expected: String?
 
     static let variable = "PUREDUX_SIMULATION"
-    static let ofThisProcess: ChildRequest? = ProcessInfo.processInfo.environment[variable].flatMap {
-      try? JSONDecoder().decode(ChildRequest.self, from: Data($0.utf8))
+    static let ofThisProcess: ChildRequest? = ProcessInfo.processInfo.environment[variable].map { path in
+      do {
+        return try JSONDecoder().decode(ChildRequest.self, from: Data(contentsOf: URL(fileURLWithPath: path)))
+      } catch {
+        // Without its request, a child would start children of its own.
+        FileHandle.standardError.write(Data("The request of the simulation cannot be read: \(error)\n".utf8))
+        _exit(1)
+      }
     }
 
     enum File: String {
+      case request
       /// Made when the child has reached the call.
       case started
       case answer
-      /// The standard error of the child, or of one world.
+      /// The standard error of the child.
       case errors
+      /// The standard error of the last world.
+      case worldErrors
     }
 
     func path(of file: File) -> String { directory + "/" + file.rawValue }
-
-    /// The lines of a file, which need not be valid UTF-8. Nil if it cannot be read.
-    static func lines(of path: String) -> [String]? {
-      guard let data = try? Data(contentsOf: URL(fileURLWithPath: path)) else { return nil }
-      return data.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
-    }
   }
 
   /// A seed, with the clients and faults that are left out: `22-c0-f3` is seed 22 without the first client and the

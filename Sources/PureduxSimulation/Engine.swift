@@ -82,6 +82,9 @@
       return Step(process: process, task: task, readied: readied)
     }
 
+    /// Whether the calling thread is the one that runs jobs.
+    var isHere: Bool { thread.map { pthread_equal($0, pthread_self()) != 0 } ?? false }
+
     /// The process that runs: that of the current task. An actor's own job may run tasks of several processes.
     var current: Int {
       if let processOverride { return processOverride }
@@ -136,7 +139,7 @@
     /// The process that a job belongs to: that of its task, or of the task that created it. Nil if the job is never to
     /// run.
     private func process(of job: UnownedJob) -> Int? {
-      guard let thread, pthread_equal(thread, pthread_self()) != 0 else { return nil }
+      guard isHere else { return nil }
       let id = taskID(of: job)
       let task = id == 0 ? (number: 0, process: current) : tasks[id, default: (tasks.count + 1, current)]
       if id != 0 { tasks[id] = task }

@@ -19,7 +19,12 @@
     func run(_ world: (UInt64) -> WorldResult) -> Never {
       _ = FileManager.default.createFile(atPath: request.path(of: .started), contents: nil)
       Engine.shared.install()
-      if result(of: request.warmUp, world).failure == nil { _ = world(request.warmUp) }
+      if result(of: request.warmUp, world).failure == nil {
+        // It has ended in a copy, and here it has a limit as well.
+        simulation_limit_time(UInt32(Self.worldLimit / 1_000_000_000))
+        _ = world(request.warmUp)
+        simulation_limit_time(0)
+      }
       var results: [WorldResult] = []
       for seed in request.first...request.last {
         endWithParent()
@@ -40,10 +45,12 @@
     }
 
     private func result(of seed: UInt64, _ world: (UInt64) -> WorldResult) -> WorldResult {
-      let errors = request.path(of: .errors)
+      let errors = request.path(of: .worldErrors)
       var ends: [Int32] = [-1, -1]
       // SAFETY: `pipe` writes two numbers.
       guard unsafe pipe(&ends) == 0 else { return failed(seed, "no pipe can be opened") }
+      // Programs that the world starts do not keep the pipe open.
+      for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
       // SAFETY: only this thread exists in the copy. The child's other threads wait (those of Swift's pool, and the main
       // thread in `Engine.run`), and hold no lock that the copy could need. The C library makes its allocator usable.
       let child = simulation_fork(Self.processorLimit)
@@ -59,13 +66,21 @@
       }
       close(ends[1])
       defer { close(ends[0]) }
+      let reading = FileHandle(fileDescriptor: ends[0])
       if child < 0 { return failed(seed, "the process cannot be copied") }
       var poll = pollfd(fd: ends[0], events: Int16(POLLIN), revents: 0)
       let start = simulation_real_time()
       var last = (steps: simulation_step_count(), time: start)
       var exceeded: String?
-      // A signal may interrupt `poll`. SAFETY: there is one structure.
-      while exceeded == nil, unsafe Glibc.poll(&poll, 1, 1_000) <= 0 {
+      var data = Data()
+      while exceeded == nil {
+        // A signal may interrupt `poll`. SAFETY: there is one structure.
+        if unsafe Glibc.poll(&poll, 1, 1_000) > 0 {
+          let part = (try? reading.read(upToCount: 1 << 16)) ?? Data()
+          if part.isEmpty { break }
+          data += part
+          continue
+        }
         endWithParent()
         let now = (steps: simulation_step_count(), time: simulation_real_time())
         if now.steps != last.steps { last = now }
@@ -73,7 +88,6 @@
         if now.time - start >= Self.worldLimit { exceeded = "no end within ten minutes of real time" }
       }
       if exceeded != nil { kill(child, SIGKILL) }
-      let data = FileHandle(fileDescriptor: ends[0]).readDataToEndOfFile()
       var status: Int32 = 0
       // SAFETY: `waitpid` writes one number.
       unsafe waitpid(child, &status, 0)
@@ -81,26 +95,25 @@
       // learn of them.
       let decoded = try? JSONDecoder().decode(WorldResult.self, from: data)
       if let decoded, decoded.failure != nil || isEmpty(errors) { return decoded }
-      let lines = ChildRequest.lines(of: errors)
+      let output = ErrorOutput(path: errors)
       if var decoded {
-        guard let lines else {
+        guard let output else {
           decoded.failure = failed(seed, "the standard error of the world cannot be read").failure
           return decoded
         }
-        let issues = lines.drop { !$0.contains("recorded an issue") }.filter { !$0.hasPrefix("step ") }
-        if issues.isEmpty { return decoded }
-        decoded.failure = failed(seed, "an issue was recorded", Array(issues)).failure
+        if output.issue.isEmpty { return decoded }
+        decoded.failure = failed(seed, "an issue was recorded", output.issue).failure
         return decoded
       }
-      let trace = lines?.filter { $0.hasPrefix("step ") } ?? []
-      let rest = lines?.filter { !$0.hasPrefix("step ") } ?? []
+      let trace = output?.trace ?? []
       let end =
         switch status & 0x7F {
         case SIGXCPU: "no end within two minutes of processor time"
+        case SIGXFSZ: "it writes more than 256 MB to one file, such as its standard error"
         case 0: "the program exits with code \(status >> 8 & 0xFF)"
         case let signal: "the program traps (signal \(signal))"
         }
-      var result = failed(seed, exceeded ?? end, rest)
+      var result = failed(seed, exceeded ?? end, output?.end ?? [])
       (result.trace, result.eventCount) = (trace, trace.count)
       return result
     }
@@ -112,8 +125,7 @@
     }
 
     private func failed(_ seed: UInt64, _ reason: String, _ errors: [String] = []) -> WorldResult {
-      WorldResult(
-        seed: seed, WorldResult.Failure(reason: reason, details: errors.prefix(20).joined(separator: "\n")))
+      WorldResult(seed: seed, WorldResult.Failure(reason: reason, details: errors.joined(separator: "\n")))
     }
   }
 #endif

@@ -12,19 +12,20 @@
       case unreliable
     }
 
-    /// The same log, without failures: for conditions.
+    /// The same log, without failures: for conditions. It stores no snapshot and no summary, ignores truncation and
+    /// refuses erasure, so that only the service does these. `saveSnapshot()` of a store on it has no effect.
     public let reliable: any OrderedLog
+    private let log: any OrderedLog
     private let unreliable: UnreliableLog?
     private let world: World
 
     init(_ reliability: Reliability, seed: UInt64, in world: World) {
-      let log = MemoryLog()
-      reliable = log
-      unreliable = reliability == .unreliable ? UnreliableLog(log, seed: seed) : nil
+      let memory = MemoryLog()
+      reliable = ObservedLog(log: memory)
+      unreliable = reliability == .unreliable ? UnreliableLog(memory, seed: seed) : nil
+      log = unreliable ?? memory
       self.world = world
     }
-
-    private var log: any OrderedLog { unreliable ?? reliable }
 
     /// Whether the calling process is connected to the log.
     private var isConnected: Bool {
@@ -136,5 +137,45 @@
     }
 
     private static let disconnected = LogError.unavailable("The process is cut off from the log.")
+  }
+
+  /// A log without the requests that follow from a store's own decisions.
+  private struct ObservedLog: OrderedLog {
+    let log: any OrderedLog
+
+    var entryLimit: Int { log.entryLimit }
+    var name: String? { log.name }
+    var snapshots: (any SnapshotStore)? { log.snapshots.map { Snapshots(store: $0) } }
+
+    var summaries: (any SummaryStore)? { log.summaries.map { Summaries(store: $0) } }
+
+    func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
+      log.append(entry, outcome: outcome)
+    }
+
+    func records(after position: UInt64) -> AsyncThrowingStream<[LogRecord], any Error> {
+      log.records(after: position)
+    }
+
+    func head() async throws(LogError) -> UInt64 { try await log.head() }
+    func truncate(through position: UInt64) async throws(LogError) {}
+
+    private struct Snapshots: SnapshotStore {
+      let store: any SnapshotStore
+
+      func newest() async throws(LogError) -> LogSnapshot? { try await store.newest() }
+      func save(_ snapshot: LogSnapshot) async throws(LogError) {}
+      func replace(with snapshot: LogSnapshot) async throws(LogError) {}
+    }
+
+    private struct Summaries: SummaryStore {
+      let store: any SummaryStore
+
+      func kept() async throws(LogError) -> LogSummary? { try await store.kept() }
+
+      func save(_ bytes: [UInt8], at position: UInt64, outcome: @escaping @Sendable (Result<Bool, LogError>) -> Void) {
+        _ = Task { outcome(.success(false)) }
+      }
+    }
   }
 #endif

@@ -5,7 +5,8 @@
   ///
   /// SAFETY: used only by jobs of its simulation, which run on one thread, one at a time.
   public final class SimulatedProcess: @unchecked Sendable {
-    /// Something that happens to a process, again and again, at random times.
+    /// Something that happens to a process at random times, as long as a client is at work. `every` is the mean of the
+    /// times in between.
     public enum Fault: Sendable, Hashable {
       /// The process ends without cleanup, and restarts after one second.
       case crashing(every: Duration)

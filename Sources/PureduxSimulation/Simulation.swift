@@ -16,17 +16,28 @@
   ///           }
   ///         }
   ///         for number in 1...20 {
-  ///           world.client { try await book(seat: number % 5, at: servers.randomElement()!) }
+  ///           world.client {
+  ///             // Faults happen only while a client is at work.
+  ///             try await Task.sleep(for: .seconds(Int.random(in: 0..<120)))
+  ///             do {
+  ///               try await servers.randomElement()!.call {
+  ///                 try await book(Booking(seat: number % 5, client: number), in: $0)
+  ///               }
+  ///             } catch is SimulatedProcess.Crashed {} catch StoreError.outcomeUnknown {}
+  ///           }
   ///         }
   ///         world.always("no seat is sold twice", in: { try await seats(on: log.reliable) }) { seats in
-  ///           seats.sold.allSatisfy { $0.value.count <= 1 }
+  ///           seats.buyers.allSatisfy { $0.value.count == 1 }
   ///         }
   ///       }.run()
   ///     }
   ///
+  /// The guide on simulation has `seats(on:)` and `book(_:in:)`.
+  ///
   /// Worlds run in child processes. A child is this program, started again: with Swift Testing, it executes only the
-  /// calling test, which must have no parameters. Earlier calls of `run()` return an empty report there, so require
-  /// nothing of their results: `#require` would end the child. One line must not have two calls of `run()` at a time.
+  /// tests in the caller's file that have the caller's name. Use a name once in a file, and a test without parameters.
+  /// Earlier calls of `run()` return an empty report in the child: `#require` on their results would end it. Two calls
+  /// of `run()` on one line must not overlap.
   public struct Simulation: Sendable {
     private let seeds: ClosedRange<UInt64>
     private let regressions: [UInt64]
@@ -35,7 +46,7 @@
 
     /// - Parameters:
     ///   - seeds: Each is a world of its own.
-    ///   - regressions: Seeds that failed before, which run first.
+    ///   - regressions: Seeds to run first, such as one that failed.
     ///   - stepLimit: A world that has not ended after so many steps fails.
     ///   - setUp: Sets a world up: its logs, processes, clients and conditions.
     public init(
@@ -60,7 +71,8 @@
 
     /// A world that failed.
     public struct Failure: Error, CustomStringConvertible {
-      /// The seed of the world.
+      /// The seed of the world. The first seed of a child process that ended without an answer. Zero if `run` refuses
+      /// the call.
       public let seed: UInt64
       public let description: String
     }
@@ -75,7 +87,8 @@
       case stepsWithRandomHashing
     }
 
-    /// Runs the worlds, one for each processor at a time, and returns when all have passed.
+    /// Runs the worlds, and returns when all have passed. The simulations of a process together run at most one world
+    /// for each processor at a time.
     ///
     /// If the environment has `PUREDUX_SIMULATION_SEED`, every simulation of the process runs only that world: a seed, or
     /// a smaller world that a report names. With `PUREDUX_SIMULATION_TRACE=events`, a failure shows all its events; with
@@ -85,17 +98,19 @@
     ///   - arguments: The arguments of the child processes. By default, those of this process; in a test, those that run
     ///     the calling test alone.
     ///   - check: Whether each world is repeated and compared.
-    ///   - function: The calling test, whose name selects it. A helper passes the `#function` of its caller.
-    ///   - fileID: Identifies the call, with `line`.
-    ///   - line: The line of the call.
-    /// - Throws: `Failure` for the first world that is reported as failed, or if the caller is a test with parameters;
-    ///   Foundation's error if a child process cannot be
-    ///   started; `CancellationError`.
+    ///   - function: The calling test, whose name selects it. A helper passes the `#function`, `#fileID` and `#line` of
+    ///     its caller.
+    ///   - fileID: The file of the calling test.
+    ///   - line: The line of the call, which identifies it.
+    /// - Throws: `Failure` for the first reported failure, which need not have the lowest seed. `Failure` as well if the
+    ///   caller is a test with parameters, a test of XCTest, or a world. Foundation's error if a child process cannot be
+    ///   started. `CancellationError`.
     @discardableResult
     public func run(
       arguments: [String]? = nil, checking check: Check = .none, function: String = #function, fileID: String = #fileID,
       line: Int = #line
     ) async throws -> Report {
+      if Engine.shared.isHere { throw Failure(seed: 0, description: "run() was called in a world.") }
       let place = "\(fileID):\(line) \(function)"
       let call = try Self.beginCall(at: place)
       defer { Self.endCall(at: place) }
@@ -105,7 +120,7 @@
         carryOut(request)
       }
       let child = Child(
-        arguments: try arguments ?? Self.arguments(toRun: function), call: call,
+        arguments: try arguments ?? Self.arguments(toRun: function, in: fileID), call: call,
         hasRandomHashing: check == .stepsWithRandomHashing)
       var batches = try batches()
       var report = Report()
@@ -179,12 +194,14 @@
 
     private func batches() throws -> Batches {
       guard let text = Self.chosenText else {
-        return Batches(regressions: regressions[...], next: seeds.lowerBound, last: seeds.upperBound)
+        let share = (seeds.upperBound - seeds.lowerBound) / UInt64(ProcessInfo.processInfo.activeProcessorCount)
+        return Batches(
+          regressions: regressions[...], next: seeds.lowerBound, last: seeds.upperBound, size: min(share, 249) + 1)
       }
       guard let world = WorldName(text) else {
         throw Failure(seed: 0, description: "PUREDUX_SIMULATION_SEED names no world: \(text)")
       }
-      return Batches(regressions: [world.seed], next: nil, last: world.seed)
+      return Batches(regressions: [world.seed], next: nil, last: world.seed, size: 1)
     }
 
     /// The world that the environment names.
@@ -195,21 +212,25 @@
       var regressions: ArraySlice<UInt64>
       var next: UInt64?
       let last: UInt64
+      let size: UInt64
 
       mutating func pop() -> ClosedRange<UInt64>? {
         if let seed = regressions.popFirst() { return seed...seed }
         guard let first = next else { return nil }
-        let end = last - first > 249 ? first + 249 : last
+        let end = last - first >= size ? first + size - 1 : last
         next = end == last ? nil : end + 1
         return first...end
       }
     }
 
     /// In a process of Swift Testing, the arguments that run one test.
-    private static func arguments(toRun function: String) throws -> [String] {
+    private static func arguments(toRun function: String, in fileID: String) throws -> [String] {
       var arguments = Array(CommandLine.arguments.dropFirst())
-      guard arguments.contains("--testing-library") || CommandLine.arguments[0].hasSuffix(".xctest") else {
+      guard CommandLine.arguments[0].hasSuffix(".xctest") || arguments.contains("--testing-library") else {
         return arguments
+      }
+      guard arguments.contains("swift-testing") || arguments.contains("--testing-library=swift-testing") else {
+        throw Failure(seed: 0, description: "\(function) is a test of XCTest. Call run() in a test of Swift Testing.")
       }
       // A child would not know which of the test's cases it is for.
       let parameters = function.lastIndex(of: "(") ?? function.endIndex
@@ -219,14 +240,18 @@
       // The child must not write over the files of this process.
       let dropped = [
         "--filter", "--skip", "--xunit-output", "--event-stream-output-path", "--attachments-path",
-        "--experimental-event-stream-output", "--experimental-attachments-path",
+        "--experimental-event-stream-output", "--experimental-attachments-path", "--configuration-path",
+        "--experimental-configuration-path", "--verbosity",
       ]
       arguments.removeAll { argument in dropped.contains { argument.hasPrefix($0 + "=") } }
       while let index = arguments.firstIndex(where: dropped.contains) {
         arguments.removeSubrange(index...min(index + 1, arguments.count - 1))
       }
       let name = function[..<parameters].filter { $0 != "`" }
-      return arguments + ["--filter", "[./]`?\(NSRegularExpression.escapedPattern(for: String(name)))`?\\("]
+      let file = fileID.split(separator: "/").last ?? ""
+      let patterns = [String(name), String(file)].map { NSRegularExpression.escapedPattern(for: $0) }
+      // The description of a test in Swift Testing: module, suites, function, file, line and column.
+      return arguments + ["--filter", "[./]`?\(patterns[0])`?\\(.*/\(patterns[1]):"]
     }
 
     // MARK: A failure
@@ -241,8 +266,16 @@
       let trace = ProcessInfo.processInfo.environment["PUREDUX_SIMULATION_TRACE"]
       let showsAll = trace != nil
       request.settings.trace = trace == nil ? .lastEvents : trace == "events" ? .events : .steps
-      guard let repeated = try await child.run(request).last, repeated.hash == failed.hash else {
-        return try await difference(of: failed.seed, by: child, after: failed)
+      let repeated: WorldResult
+      do {
+        guard let result = try await child.run(request).last, result.hash == failed.hash else {
+          return try await difference(of: failed.seed, by: child, after: failed)
+        }
+        repeated = result
+      } catch let error where !(error is CancellationError) {
+        return Failure(
+          seed: failed.seed,
+          description: "seed \(failed.seed) \(failed.summary)\nThe world could not be repeated: \(error)")
       }
       if repeated.failure == nil {
         return Failure(
@@ -254,9 +287,10 @@
       }
       // A world that traps or does not end has counted nothing.
       let (smallest, shown) =
-        showsAll || repeated.steps == 0 ? (request, repeated) : try await shrink(repeated, request, by: child)
+        showsAll || repeated.steps == 0 || request.settings.isSmaller
+        ? (request, repeated) : try await shrink(repeated, request, by: child)
       var lines = ["seed \(failed.seed) \(failed.summary)"]
-      if smallest.settings.isSmaller {
+      if smallest.settings.isSmaller, !request.settings.isSmaller {
         let clients = repeated.clientCount - smallest.settings.omittedClients.count
         let faults = repeated.faultCount - smallest.settings.omittedFaults.count
         lines.append(
@@ -273,7 +307,8 @@
       return Failure(seed: failed.seed, description: lines.joined(separator: "\n"))
     }
 
-    /// Leaves out one client or fault after the other, as long as the world fails, and for a minute at most. All clients
+    /// Leaves out one client or fault after the other, as long as the world fails, and for a minute at most, in which
+    /// other simulations of this process may have the processors. All clients
     /// are kept if a world fails because an event is missing: without a client, the event may be impossible.
     private func shrink(
       _ failed: WorldResult, _ request: ChildRequest, by child: Child
@@ -293,8 +328,12 @@
         smallest = (smaller, found)
       }
       let clients = failed.failure?.isAboutProgress == true ? 0 : failed.clientCount
-      for client in (0..<clients).reversed() { try await attempt { $0.omittedClients.insert(client) } }
-      for fault in (0..<failed.faultCount).reversed() { try await attempt { $0.omittedFaults.insert(fault) } }
+      do {
+        for client in (0..<clients).reversed() { try await attempt { $0.omittedClients.insert(client) } }
+        for fault in (0..<failed.faultCount).reversed() { try await attempt { $0.omittedFaults.insert(fault) } }
+      } catch let error where !(error is CancellationError) {
+        // The failure is known, and is reported as it is.
+      }
       return smallest
     }
 

@@ -97,8 +97,9 @@
 
     // MARK: Set up
 
-    /// Makes a log that outlives every process.
+    /// Makes a log of one tree. It outlives every process.
     public func log(_ reliability: SimulatedLog.Reliability = .reliable) -> SimulatedLog {
+      failIfLate("a log")
       let log = SimulatedLog(reliability, seed: seed(of: .log(logs.count)), in: self)
       logs.append(log)
       return log
@@ -109,7 +110,7 @@
     ///
     /// - Parameters:
     ///   - name: The name in reports.
-    ///   - faults: What happens to the process.
+    ///   - faults: The kinds of faults that the process has.
     ///   - work: Opens stores, offers a service to clients (`SimulatedProcess.offer`), and then runs for ever. A crash
     ///     stops it without a cancellation. Called again at each restart.
     @discardableResult
@@ -134,6 +135,7 @@
     ///   - work: The requests of the client.
     public func client(_ name: String? = nil, _ work: @escaping @Sendable () async throws -> Void) {
       let index = clients.count
+      failIfLate("a client")
       clients.append(Client(name: name ?? "client \(index + 1)"))
       if settings.omittedClients.contains(index) {
         clients[index].isDone = true
@@ -168,6 +170,7 @@
       _ condition: @escaping @Sendable (State) async -> Bool
     ) {
       let number = conditions.count
+      failIfLate("the condition \"\(name)\"")
       conditions.append(Condition(name: name))
       let (states, reader) = AsyncStream.makeStream(of: State.self)
       outside { [self] in
@@ -214,6 +217,7 @@
       _ name: String, in open: @escaping @Sendable () async throws -> RootStore<State, Action>,
       _ condition: @escaping @Sendable (State) async -> Bool
     ) {
+      failIfLate("the condition \"\(name)\"")
       finalChecks.append { [self] in
         let store: RootStore<State, Action>
         do { store = try await limited("The opening of its store", of: name, open) } catch {
@@ -226,6 +230,11 @@
         } while ContinuousClock.now < end
         fail("\(Self.notEventually): \(name)", details: "The state is \(await store.state)")
       }
+    }
+
+    /// What is added after the last client has returned would not be awaited.
+    private func failIfLate(_ part: String) {
+      if haveFaultsEnded { fail("\(part) was added after the last client had returned") }
     }
 
     /// Makes a call for a condition, and fails the world if the call has not returned within ten virtual minutes.
@@ -261,7 +270,7 @@
     }
 
     /// Records whether something rare has happened. `Simulation.Report.neverReached` has the names for which the condition
-    /// was false in every world. It does not know a name that no world has passed: to learn that a `catch` is never
+    /// was false in every world. It does not know a name that was never recorded: to learn that a `catch` is never
     /// reached, call this with `false` in the set-up.
     public func sometimes(_ name: String, _ condition: Bool) {
       reached[name] = reached[name] == true || condition
@@ -334,9 +343,7 @@
         do {
           try await setUp(self)
           if clients.isEmpty { fail("the world has no client") }
-          await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            if clients.allSatisfy(\.isDone) { continuation.resume() } else { lastClient = continuation }
-          }
+          while !clients.allSatisfy(\.isDone) { await withCheckedContinuation { lastClient = $0 } }
           haveFaultsEnded = true
           for process in processes { process.recover() }
           for log in logs { log.becomeReliable() }
@@ -345,6 +352,10 @@
           let stateCounts = conditions.map(\.stateCount)
           for check in finalChecks { try await check() }
           for (number, count) in stateCounts.enumerated() { try await awaitEvaluations(number, ofFirst: count) }
+          let names = [(settings.omittedClients, clientCount), (settings.omittedFaults, faultCount)]
+          if names.contains(where: { indices, count in indices.contains { !(0..<count).contains($0) } }) {
+            fail("the name of the world leaves out a client or a fault that the world does not have")
+          }
           if outcome == nil { outcome = .passed }
         } catch {
           fail("the set-up threw an error", details: "\(error)")

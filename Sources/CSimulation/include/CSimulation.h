@@ -21,8 +21,11 @@ void simulation_count_step(void);
 /// The number of steps that this process and all copies of it have counted.
 uint64_t simulation_step_count(void);
 
-/// Like `fork`, which Swift cannot call. The copy is killed when the calling thread ends, and when it has used so many
-/// seconds of processor time. Only the calling thread exists in it.
+/// Ends the process after so many seconds of real time, unless the limit is set again. Zero removes the limit.
+void simulation_limit_time(unsigned seconds);
+
+/// Like `fork`, which Swift cannot call. The copy is killed when the calling thread ends, when it has used so many
+/// seconds of processor time, and when it writes more than 256 MB to one file. Only the calling thread exists in it.
 int simulation_fork(unsigned seconds);
 
 #endif

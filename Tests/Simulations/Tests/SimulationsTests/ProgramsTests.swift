@@ -16,7 +16,8 @@ import Testing
   }
 
   private func simulate(
-    _ seeds: ClosedRange<UInt64>, checking check: Simulation.Check = .none, function: String = #function
+    _ seeds: ClosedRange<UInt64>, checking check: Simulation.Check = .none, function: String = #function,
+    fileID: String = #fileID, line: Int = #line
   ) async throws {
     // An executor that shuffles its jobs has a thread of its own, and here all jobs are shuffled.
     let features = Features.all.subtracting(.shuffling)
@@ -26,7 +27,7 @@ import Testing
         let failures = await program.run(features: features).failures
         if !failures.isEmpty { world.fail("a rule is broken", details: failures.joined(separator: "\n")) }
       }
-    }.run(checking: check, function: function)
+    }.run(checking: check, function: function, fileID: fileID, line: line)
     print("\(report.worlds) programs, \(report.steps) steps")
   }
 }

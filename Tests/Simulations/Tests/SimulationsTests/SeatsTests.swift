@@ -100,7 +100,7 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
 
   @Test func `a difference between two runs is detected, and its first step is named`() async throws {
     let failure = await #expect(throws: Simulation.Failure.self) {
-      try await Simulation(seeds: 1...20) { world in
+      try await Simulation(seeds: 1...1) { world in
         world.client {
           // Another process has another number.
           try await Task.sleep(for: .milliseconds(Int(getpid())))
@@ -135,6 +135,122 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     #expect(text.contains("Fatal error: seven"), "\(text)")
   }
 
+  @Test func `the message of a trap is reported behind any number of lines`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        world.client {
+          for number in 1...1_000 { FileHandle.standardError.write(Data("line \(number)\n".utf8)) }
+          fatalError("a thousand")
+        }
+      }.run()
+    }
+    let text = failure?.description ?? "no failure"
+    #expect(text.contains("Fatal error: a thousand") && !text.contains("line 1000"), "\(text)")
+  }
+
+  @Test func `a program that a world starts, and that outlives it, does not delay the next world`() async throws {
+    // The programs wait for the end of the test.
+    let isChild = ProcessInfo.processInfo.environment["PUREDUX_SIMULATION"] != nil
+    let name = "puredux-pipe-\(isChild ? getppid() : getpid())"
+    let path = FileManager.default.temporaryDirectory.appendingPathComponent(name).path
+    // SAFETY: the path is a string, whose bytes live as long as each call.
+    if !isChild { #expect(unsafe mkfifo(path, 0o600) == 0) }
+    defer {
+      let pipe = unsafe open(path, O_RDWR | O_NONBLOCK)
+      unsafe unlink(path)
+      close(pipe)
+    }
+    try await Simulation(seeds: 1...2) { world in
+      world.client { if unsafe system("cat \(path) >/dev/null 2>&1 &") != 0 { world.fail("no program") } }
+    }.run()
+  }
+
+  @Test func `a world that floods its standard error fails`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        world.client {
+          let lines = Data(String(repeating: String(repeating: "x", count: 1_023) + "\n", count: 1_024).utf8)
+          for _ in 1...300 { try FileHandle.standardError.write(contentsOf: lines) }
+        }
+      }.run()
+    }
+    let text = failure?.description ?? "no failure"
+    #expect(text.contains("it writes more than 256 MB to one file"), "\(text.prefix(1_000))")
+  }
+
+  @Test func `a failure whose reason is long is reported`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        world.client {
+          try await Task.sleep(for: .seconds(1))
+          world.fail(String(repeating: "x", count: 200_000))
+        }
+      }.run()
+    }
+    let text = failure?.description ?? "no failure"
+    #expect(text.hasPrefix("seed 1 fails after ") && text.contains("xxx"), "\(text.prefix(1_000))")
+  }
+
+  @Test func `a simulation in a world is refused`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        world.client { try await Simulation(seeds: 1...1) { $0.client {} }.run() }
+      }.run()
+    }
+    let text = failure?.description ?? "no failure"
+    #expect(text.contains("run() was called in a world"), "\(text)")
+  }
+
+  @Test func `a part that is added after the last client is refused`() async {
+    for part in ["a client", "a log", "the condition \"always\"", "the condition \"eventually\""] {
+      let failure = await #expect(throws: Simulation.Failure.self) {
+        try await Simulation(seeds: 1...1) { world in
+          let log = world.log()
+          let observed: @Sendable () async throws -> RootStore<Int, Int> = { try await Self.counter(on: log.reliable) }
+          world.process("server") { _ in
+            try await Task.sleep(for: .seconds(5))
+            switch part {
+            case "a client": world.client {}
+            case "a log": _ = world.log()
+            case "the condition \"always\"": world.always("always", in: observed) { _ in false }
+            default: world.eventually("eventually", in: observed) { _ in false }
+            }
+            await Self.forever()
+          }
+          world.client {}
+        }.run()
+      }
+      let text = failure?.description ?? "no failure"
+      #expect(text.contains("\(part) was added after the last client had returned"), "\(text)")
+    }
+  }
+
+  @Test func `the store of a condition stores no snapshot and truncates nothing`() async throws {
+    let report = try await Simulation(seeds: 1...5) { world in
+      let log = world.log()
+      let open: @Sendable (any OrderedLog, Int?) async throws -> RootStore<Int, Int> = { log, bytes in
+        var options = FollowingOptions<Int, Int>(fingerprint: .encoded)
+        options.log.snapshotBytes = bytes
+        options.log.truncatesBehindSnapshots = true
+        return try await RootStore(following: log, initialState: 0, options: options) { $0 += $1 }
+      }
+      world.always("it is small", in: { try await open(log.reliable, 1) }) { $0 <= 50 }
+      world.client {
+        let store = try await open(log, nil)
+        for _ in 1...50 { try await store.send(1) }
+        try await Task.sleep(for: .seconds(60))
+        if try await log.snapshots?.newest() != nil { world.fail("there is a snapshot") }
+        // Throws if the log is truncated.
+        for try await _ in log.records(after: 0) { break }
+        let first = try await open(log, 1)
+        try await first.send(0)
+        try await Task.sleep(for: .seconds(60))
+        world.sometimes("a server stores a snapshot", try await log.snapshots?.newest() != nil)
+      }
+    }.run()
+    #expect(report.neverReached == [])
+  }
+
   @Test func `an issue that a world records fails it`() async {
     let failure = await #expect(throws: Simulation.Failure.self) {
       try await Simulation(seeds: 1...20) { world in
@@ -159,45 +275,47 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     #expect(failure?.seed == 7)
   }
 
-  /// Counts the child processes of a test, in a file.
-  private struct Children {
+  /// Counts the runs of a world, in a file.
+  private struct Runs {
     private let path: String
     private let isChild = ProcessInfo.processInfo.environment["PUREDUX_SIMULATION"] != nil
-    /// The number of this child process, from one. Zero in the process of the test.
-    let number: Int
 
     init(of test: String) {
-      let name = "puredux-children-\(isChild ? getppid() : getpid())-\(test)"
+      let name = "puredux-runs-\(isChild ? getppid() : getpid())-\(test)"
       path = FileManager.default.temporaryDirectory.appendingPathComponent(name).path
-      let earlier = FileManager.default.contents(atPath: path)?.count ?? 0
-      number = isChild ? earlier + 1 : 0
+      if !isChild { _ = FileManager.default.createFile(atPath: path, contents: nil) }
+    }
+
+    func next() -> Int {
+      let number = (FileManager.default.contents(atPath: path)?.count ?? 0) + 1
       _ = FileManager.default.createFile(atPath: path, contents: Data(count: number))
+      return number
     }
 
     func end() { if !isChild { try? FileManager.default.removeItem(atPath: path) } }
   }
 
   @Test func `an issue that only the second run of a world records is a failure`() async {
-    let children = Children(of: "second")
+    let runs = Runs(of: "second")
     let failure = await #expect(throws: Simulation.Failure.self) {
       try await Simulation(seeds: 1...3) { world in
-        let isWrong = world.seed == 2 && children.number > 1
+        let isWrong = world.seed == 2 && runs.next() > 1
         world.client { #expect(!isWrong) }
       }.run(checking: .steps)
     }
-    children.end()
+    runs.end()
     #expect(failure?.description.hasPrefix("seed 2 fails") == true, "\(failure?.description ?? "no failure")")
   }
 
   @Test func `a trap in one of two runs is reported with the first step that differs`() async {
-    let children = Children(of: "even")
+    let runs = Runs(of: "even")
     let failure = await #expect(throws: Simulation.Failure.self) {
       try await Simulation(seeds: 1...3) { world in
-        let isWrong = world.seed == 2 && children.number.isMultiple(of: 2)
+        let isWrong = world.seed == 2 && runs.next().isMultiple(of: 2)
         world.client { if isWrong { fatalError("two") } }
       }.run(checking: .steps)
     }
-    children.end()
+    runs.end()
     let text = failure?.description ?? "no failure"
     #expect(text.hasPrefix("seed 2 fails: the program traps (signal "), "\(text)")
     #expect(text.contains("Fatal error: two") && text.contains("\nTwo runs of seed 2 differ: "), "\(text)")
@@ -205,14 +323,14 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
   }
 
   @Test func `a trap that happens once is reported`() async {
-    let children = Children(of: "once")
+    let runs = Runs(of: "once")
     let failure = await #expect(throws: Simulation.Failure.self) {
       try await Simulation(seeds: 1...3) { world in
-        let isWrong = world.seed == 2 && children.number == 2
+        let isWrong = world.seed == 2 && runs.next() == 2
         world.client { if isWrong { fatalError("two") } }
       }.run(checking: .steps)
     }
-    children.end()
+    runs.end()
     let text = failure?.description ?? "no failure"
     #expect(text.hasPrefix("seed 2 fails: the program traps (signal "), "\(text)")
     #expect(text.contains("Fatal error: two"), "\(text)")
@@ -220,14 +338,14 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
   }
 
   @Test func `a failure that another run with the same steps does not have is reported as such`() async {
-    let children = Children(of: "first")
+    let runs = Runs(of: "first")
     let failure = await #expect(throws: Simulation.Failure.self) {
       try await Simulation(seeds: 1...3) { world in
-        let isWrong = world.seed == 2 && children.number == 1
+        let isWrong = world.seed == 2 && runs.next() == 1
         world.client { #expect(!isWrong) }
       }.run()
     }
-    children.end()
+    runs.end()
     let text = failure?.description ?? "no failure"
     #expect(text.hasPrefix("seed 2 fails") && text.contains("Another run has the same steps and passes"), "\(text)")
   }
