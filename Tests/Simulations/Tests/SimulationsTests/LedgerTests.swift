@@ -20,6 +20,8 @@ import Testing
     var numbers: [(number: Int, before: Int)] = []
     /// The numbers whose `send` has thrown an error that excludes a commit.
     var refused: Set<Int> = []
+    /// The numbers that one request passes to one store, in order.
+    var requests: [[Int]] = []
   }
 
   @Test func `acknowledged actions are in the log, once, and in order`() async throws {
@@ -63,8 +65,16 @@ import Testing
             try await Task.sleep(for: .milliseconds(Int.random(in: 0..<8_000)))
             let number = client * 100 + place
             let before = acknowledged.numbers.count
+            let earlier = (0..<Int.random(in: 0...3)).map { 1_000 + number * 3 + $0 }
+            acknowledged.requests.append(earlier + [number])
             do {
-              try await servers.randomElement()!.call { (store: RootStore<Ledger, Int>) in try await store.send(number)
+              try await servers.randomElement()!.call { (store: RootStore<Ledger, Int>) in
+                // So the log has several entries of one writer at a time.
+                for number in earlier {
+                  store.dispatch(number)
+                  try await Task.sleep(for: .milliseconds(Int.random(in: 1..<20)))
+                }
+                try await store.send(number)
               }
               acknowledged.numbers.append((number, before))
             } catch is SimulatedProcess.Crashed {
@@ -85,6 +95,13 @@ import Testing
       }
       world.eventually("each acknowledged number is there", in: observed) { ledger in
         acknowledged.numbers.allSatisfy { ledger.numbers.contains($0.number) }
+      }
+      world.eventually("of each request, the first numbers are there, in order", in: observed) { ledger in
+        let places = Dictionary(uniqueKeysWithValues: ledger.numbers.enumerated().map { ($1, $0) })
+        return acknowledged.requests.allSatisfy { numbers in
+          let found = numbers.prefix { places[$0] != nil }.compactMap { places[$0] }
+          return found == found.sorted() && numbers.dropFirst(found.count).allSatisfy { places[$0] == nil }
+        }
       }
       world.eventually("the log has the order of the acknowledgements", in: observed) { ledger in
         let places = Dictionary(uniqueKeysWithValues: ledger.numbers.enumerated().map { ($1, $0) })
