@@ -146,7 +146,6 @@
     var entryLimit: Int { log.entryLimit }
     var name: String? { log.name }
     var snapshots: (any SnapshotStore)? { log.snapshots.map { Snapshots(store: $0) } }
-
     var summaries: (any SummaryStore)? { log.summaries.map { Summaries(store: $0) } }
 
     func append(_ entry: [UInt8], outcome: @escaping @Sendable (Result<UInt64, LogError>) -> Void) {
