@@ -13,10 +13,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -90,14 +94,33 @@ int simulation_fork(unsigned seconds) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     // The parent may have exited before `prctl`.
     if (getppid() != parent) _exit(1);
-    struct rlimit limit = {seconds, seconds + 1};
-    setrlimit(RLIMIT_CPU, &limit);
+    if (seconds > 0) {
+      struct rlimit limit = {seconds, seconds + 1};
+      setrlimit(RLIMIT_CPU, &limit);
+    }
     struct rlimit size = {256 << 20, 256 << 20};
     setrlimit(RLIMIT_FSIZE, &size);
     unblock(SIGXCPU);
     unblock(SIGXFSZ);
   }
   return child;
+}
+
+static bool is_debugged(void) {
+  static const char key[] = "\nTracerPid:";
+  char status[4096] = "";
+  int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return true;
+  ssize_t count = read(file, status, sizeof status - 1);
+  close(file);
+  char *line = count > 0 ? strstr(status, key) : NULL;
+  return line == NULL || atoi(line + sizeof key - 1) != 0;
+}
+
+void simulation_await_debugger(void) {
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  struct timespec pause = {0, 100000000};
+  while (!is_debugged()) syscall(SYS_nanosleep, &pause, NULL);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
@@ -210,5 +233,6 @@ void simulation_count_step(void) {}
 uint64_t simulation_step_count(void) { return 0; }
 void simulation_limit_time(unsigned seconds) { (void)seconds; }
 int simulation_fork(unsigned seconds) { return (void)seconds, -1; }
+void simulation_await_debugger(void) {}
 
 #endif

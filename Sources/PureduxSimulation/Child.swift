@@ -6,9 +6,23 @@
   struct Child: Sendable {
     /// The time that a child may take to reach the call.
     private static let startLimit = Duration.seconds(60)
-    /// The number of children that may still be started. All simulations of this process share one place for each
-    /// processor.
-    private static let places = LockedValue(ProcessInfo.processInfo.activeProcessorCount)
+    private static let places = LockedValue(Places())
+
+    /// All simulations of this process share one place for each processor. They get them in turn.
+    private struct Places {
+      /// The number of children that may still be started.
+      var free = ProcessInfo.processInfo.activeProcessorCount
+      var lastTicket = 0
+      /// The tickets of those that wait, in order.
+      var waiting: [Int] = []
+
+      mutating func take(_ ticket: Int) -> Bool {
+        guard free > 0, waiting.first == ticket else { return false }
+        free -= 1
+        waiting.removeFirst()
+        return true
+      }
+    }
 
     let arguments: [String]
     let call: String
@@ -17,7 +31,7 @@
     /// Starts a child, and returns its answer: the results of the seeds in order, up to the first failure.
     func run(_ request: ChildRequest) async throws -> [WorldResult] {
       try await takePlace()
-      defer { Self.places.withLock { $0 += 1 } }
+      defer { Self.places.withLock { $0.free += 1 } }
       let directory = FileManager.default.temporaryDirectory
         .appendingPathComponent("puredux-simulation-\(UUID().uuidString)")
       // For this user alone: nobody else can place links in it.
@@ -58,6 +72,12 @@
       // Foundation detects the end by a socket that a process started at the same moment may inherit.
       while process.isRunning, waitpid(id, nil, WNOHANG) == 0 {
         try await Task.sleep(for: .milliseconds(10))
+        let debugged = request.path(of: .debugged)
+        if request.isDebugged, let number = FileManager.default.contents(atPath: debugged), !number.isEmpty {
+          request.isDebugged = false
+          let text = "seed \(request.first) waits for a debugger: lldb -p \(String(decoding: number, as: UTF8.self))\n"
+          FileHandle.standardError.write(Data(text.utf8))
+        }
         let isLate = ContinuousClock.now - start > Self.startLimit
         if isLate, !FileManager.default.fileExists(atPath: request.path(of: .started)) {
           throw failure("The child process has not reached \(call) within a minute.", errors)
@@ -68,14 +88,15 @@
         let hasStarted = FileManager.default.fileExists(atPath: request.path(of: .started))
         throw failure(
           hasStarted
-            ? "The child process ended in \(call) without an answer: it was killed, or the disk is full."
+            ? "The child process ended in \(call) without an answer: it was killed, the disk is full, or the second run of "
+              + "seed \(request.warmUp) in this process trapped or did not end."
             : "The child process ended before \(call). The caller must be a test of Swift Testing without parameters. A "
               + "helper must pass on the test's `#function`, `#fileID` and `#line`.", errors)
       }
       return try JSONDecoder().decode([WorldResult].self, from: data)
 
       func failure(_ text: String, _ errors: String) -> Simulation.Failure {
-        let output = ErrorOutput(path: errors)
+        let output = ErrorOutput(path: errors, traceLimit: 0)
         return Simulation.Failure(
           seed: request.first,
           description: (["\(text) Its arguments: \(arguments.joined(separator: " "))"] + (output?.end ?? []))
@@ -84,13 +105,17 @@
     }
 
     private func takePlace() async throws {
-      func isTaken() -> Bool {
-        Self.places.withLock { places in
-          if places > 0 { places -= 1 } else { return false }
-          return true
-        }
+      let ticket = Self.places.withLock { places in
+        places.lastTicket += 1
+        places.waiting.append(places.lastTicket)
+        return places.lastTicket
       }
-      while !isTaken() { try await Task.sleep(for: .milliseconds(10)) }
+      do {
+        while !Self.places.withLock({ $0.take(ticket) }) { try await Task.sleep(for: .milliseconds(10)) }
+      } catch {
+        Self.places.withLock { places in places.waiting.removeAll { $0 == ticket } }
+        throw error
+      }
     }
   }
 #endif

@@ -14,6 +14,10 @@
     /// A seed that the child runs before it forks, so that the copies inherit filled caches of the runtime.
     var warmUp: UInt64
     var settings: World.Settings
+    /// A lower limit for the worlds, but not for `warmUp`: a repetition without it must begin with the same memory.
+    var stepLimit: Int?
+    /// Whether each world waits for a debugger, and has no time limit.
+    var isDebugged = false
     /// If set, only failures with this reason count.
     var expected: String?
 
@@ -32,6 +36,8 @@
       case request
       /// Made when the child has reached the call.
       case started
+      /// The number of the process that waits for a debugger.
+      case debugged
       case answer
       /// The standard error of the child.
       case errors
@@ -87,6 +93,9 @@
           .contains { reason.hasPrefix($0) }
       }
     }
+
+    /// Whether the world was ended from outside. The record of its events may be the cause.
+    var hasReachedLimit: Bool { failure.map { Forks.limits.contains($0.reason) } ?? false }
 
     var seed: UInt64
     var failure: Failure?

@@ -2,6 +2,7 @@
   internal import CSimulation
   @_spi(ExperimentalCustomExecutors) @_spi(ExperimentalScheduling) import _Concurrency
   import Foundation
+  import Synchronization
 
   // The runtime's number of a task; zero for an actor's own job. The library has no other name for the task of a job.
   //
@@ -11,14 +12,16 @@
 
   /// Runs every job of this process on one thread, in the order of a `Schedule`.
   ///
-  /// SAFETY: the thread is set before any job is enqueued. Everything else is used only on that thread: jobs run there,
-  /// and jobs that another thread enqueues are dropped.
+  /// SAFETY: any thread may read `thread`. Everything else is used only on that thread: jobs run there, and jobs that
+  /// another thread enqueues are dropped.
   final class Engine: MainExecutor, TaskExecutor, SchedulingExecutor, @unchecked Sendable {
     static let shared = Engine()
 
     /// The world itself: its clients and checks.
     static let outside = 0
 
+    /// The thread that runs jobs, set before any job is enqueued. Zero, which is no thread, before that.
+    private let thread = Atomic<pthread_t>(0)
     private(set) var schedule = Schedule<UnownedJob>(seed: 0)
     private var processOfJob = outside
     private var processOverride: Int?
@@ -27,14 +30,13 @@
     private var readied: [Int] = []
     private var isDropped: Set<Int> = []
     private var clockErrors: [Int: Int64] = [:]
-    private var thread: pthread_t?
     /// Kept, because tasks that have not ended hold unowned references to their world.
     private var worlds: [World] = []
 
     /// Makes this the executor of the whole process, for the rest of its life. The calling thread is the one that runs
     /// jobs.
     func install() {
-      thread = pthread_self()
+      thread.store(pthread_self(), ordering: .sequentiallyConsistent)
       _createExecutors(factory: Factory.self)
     }
 
@@ -63,6 +65,8 @@
       let task: Int
       /// The tasks that this step made ready, in order.
       let readied: [Int]
+      /// The state of the system's random numbers, if this step has drawn some.
+      let random: UInt64?
     }
 
     /// Runs the next job. Nil if there is none.
@@ -74,16 +78,18 @@
       // Read first: running the job frees it.
       let task = tasks[taskID(of: job)]?.number ?? 0
       readied = []
+      let random = simulation_random_state()
       // SAFETY: this object is the executor of the job, and lives as long as the process.
       unsafe job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
       processOfJob = Self.outside
       for number in [task] + readied { schedule.record(UInt64(number)) }
-      schedule.record(simulation_random_state())
-      return Step(process: process, task: task, readied: readied)
+      let newRandom = simulation_random_state()
+      schedule.record(newRandom)
+      return Step(process: process, task: task, readied: readied, random: newRandom == random ? nil : newRandom)
     }
 
     /// Whether the calling thread is the one that runs jobs.
-    var isHere: Bool { thread.map { pthread_equal($0, pthread_self()) != 0 } ?? false }
+    var isHere: Bool { thread.load(ordering: .relaxed) == pthread_self() }
 
     /// The process that runs: that of the current task. An actor's own job may run tasks of several processes.
     var current: Int {

@@ -6,16 +6,20 @@
     private static let lineLimit = 20
     private static let lengthLimit = 1 << 16
 
-    /// The events and steps of a world.
+    /// The last events and steps of a world.
     private(set) var trace: [String] = []
+    /// The number of all events and steps, also of those that `trace` has no more.
+    private(set) var eventCount = 0
+    private let traceLimit: Int
     /// The first recorded issue and the lines after it.
     private(set) var issue: [String] = []
     /// The message of a trap, or the last lines.
     private(set) var end: [String] = []
     private var hasTrapped = false
 
-    /// Nil if the file cannot be read.
-    init?(path: String) {
+    /// Nil if the file cannot be read. The trace has at least as many of the last lines as `traceLimit`, if there are.
+    init?(path: String, traceLimit: Int) {
+      self.traceLimit = traceLimit
       guard let file = FileHandle(forReadingAtPath: path) else { return nil }
       var rest = Data()
       do {
@@ -36,9 +40,14 @@
 
     private mutating func add(_ line: Data) {
       let line = String(decoding: line.prefix(Self.lengthLimit), as: UTF8.self)
-      if line.hasPrefix("step ") { return trace.append(line) }
+      if line.hasPrefix("step ") {
+        trace.append(line)
+        eventCount += 1
+        if trace.count / 2 > traceLimit { trace.removeFirst(trace.count - traceLimit) }
+        return
+      }
       if issue.count < Self.lineLimit, !issue.isEmpty || line.contains("recorded an issue") { issue.append(line) }
-      if !hasTrapped, line.contains("Fatal error: ") { (hasTrapped, end) = (true, []) }
+      if line.contains("Fatal error: ") { (hasTrapped, end) = (true, []) }
       end.append(line)
       if end.count > Self.lineLimit {
         if hasTrapped { end.removeLast() } else { end.removeFirst() }

@@ -8,7 +8,8 @@
     public enum Reliability: Sendable {
       /// It never fails.
       case reliable
-      /// It loses and repeats appends, loses acknowledgements, and breaks deliveries off (`UnreliableLog`).
+      /// It loses, delays and repeats appends, loses acknowledgements, and breaks off and repeats deliveries
+      /// (`UnreliableLog`).
       case unreliable
     }
 

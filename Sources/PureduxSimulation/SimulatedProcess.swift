@@ -12,7 +12,7 @@
       case crashing(every: Duration)
       /// The process does not run for a time, as in a debugger or on an overloaded machine.
       case pausing(every: Duration, for: Duration)
-      /// The process does not reach any log for a time.
+      /// The process does not reach the logs of its world for a time.
       case disconnecting(every: Duration, for: Duration)
       /// The wall clock of the process jumps, and is then wrong by at most `by`. Its other clocks do not jump.
       case clockJumping(every: Duration, by: Duration)
@@ -70,7 +70,8 @@
     /// If the caller is cancelled, so is the closure's task.
     ///
     /// - Throws: The closure's error; `Crashed` if the process ends before the closure has returned; `CancellationError`
-    ///   if the caller is cancelled before a service is offered.
+    ///   if the caller is cancelled before a service is offered; an error that names both types if the offered service
+    ///   has another type.
     public func call<Service: Sendable, Result: Sendable>(
       _ body: @escaping @Sendable (Service) async throws -> Result
     ) async throws -> Result {
@@ -82,10 +83,11 @@
         try await Caller.wait { caller in
           guard let service else { return caller.resume(.failure(Crashed())) }
           guard let service = service as? Service else {
-            return caller.resume(.failure(ServiceMismatch(description: "\(name) offers no \(Service.self)")))
+            return caller.resume(
+              .failure(ServiceMismatch(description: "\(name) offers a \(type(of: service)), and no \(Service.self)")))
           }
           Engine.shared.within(incarnation) {
-            let task = Task { [self] in
+            let task = Task(name: Task.name) { [self] in
               do {
                 answer.result = .success(try await body(service))
               } catch {

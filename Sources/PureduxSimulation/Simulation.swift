@@ -46,7 +46,8 @@
 
     /// - Parameters:
     ///   - seeds: Each is a world of its own.
-    ///   - regressions: Seeds to run first, such as one that failed.
+    ///   - regressions: Seeds to run first, such as one that failed. After a change of the code, a seed may be another
+    ///     world.
     ///   - stepLimit: A world that has not ended after so many steps fails.
     ///   - setUp: Sets a world up: its logs, processes, clients and conditions.
     public init(
@@ -71,8 +72,8 @@
 
     /// A world that failed.
     public struct Failure: Error, CustomStringConvertible {
-      /// The seed of the world. The first seed of a child process that ended without an answer. Zero if `run` refuses
-      /// the call.
+      /// The seed of the world that failed. If a child process has ended without an answer, its first seed. If `run`
+      /// refuses the call, zero.
       public let seed: UInt64
       public let description: String
     }
@@ -92,7 +93,8 @@
     ///
     /// If the environment has `PUREDUX_SIMULATION_SEED`, every simulation of the process runs only that world: a seed, or
     /// a smaller world that a report names. With `PUREDUX_SIMULATION_TRACE=events`, a failure shows all its events; with
-    /// `PUREDUX_SIMULATION_TRACE=steps`, also its steps.
+    /// `PUREDUX_SIMULATION_TRACE=steps`, also its steps. With `PUREDUX_SIMULATION_DEBUGGER=1`, the world waits until a
+    /// debugger has attached to it, and the limits of its time do not apply.
     ///
     /// - Parameters:
     ///   - arguments: The arguments of the child processes. By default, those of this process; in a test, those that run
@@ -103,8 +105,9 @@
     ///   - fileID: The file of the calling test.
     ///   - line: The line of the call, which identifies it.
     /// - Throws: `Failure` for the first reported failure, which need not have the lowest seed. `Failure` as well if the
-    ///   caller is a test with parameters, a test of XCTest, or a world. Foundation's error if a child process cannot be
-    ///   started. `CancellationError`.
+    ///   caller is a test with parameters, a test of XCTest, or a world; if another call on this line has not returned; if
+    ///   `PUREDUX_SIMULATION_SEED` names no world; and if a child process ends without an answer, or does not reach this
+    ///   call within a minute. Foundation's error if a child process cannot be started. `CancellationError`.
     @discardableResult
     public func run(
       arguments: [String]? = nil, checking check: Check = .none, function: String = #function, fileID: String = #fileID,
@@ -175,8 +178,11 @@
     private func results(
       of seeds: ClosedRange<UInt64>, by child: Child, isChecked: Bool
     ) async throws -> [WorldResult] {
-      let request = request(for: seeds)
+      var request = request(for: seeds)
+      let environment = ProcessInfo.processInfo.environment
+      request.isDebugged = Self.chosenText != nil && environment["PUREDUX_SIMULATION_DEBUGGER"] == "1"
       let results = try await child.run(request)
+      request.isDebugged = false
       if isChecked {
         let again = try await child.run(request)
         for (one, other) in zip(results, again) {
@@ -268,7 +274,8 @@
       request.settings.trace = trace == nil ? .lastEvents : trace == "events" ? .events : .steps
       let repeated: WorldResult
       do {
-        guard let result = try await child.run(request).last, result.hash == failed.hash else {
+        guard let result = try await child.run(request).last, result.hash == failed.hash || result.hasReachedLimit
+        else {
           return try await difference(of: failed.seed, by: child, after: failed)
         }
         repeated = result
@@ -283,6 +290,15 @@
           description: """
             seed \(failed.seed) \(failed.summary)
             Another run has the same steps and passes: the failure depends on something outside of the world.
+            """)
+      }
+      if repeated.hash != failed.hash {
+        return Failure(
+          seed: failed.seed,
+          description: """
+            seed \(failed.seed) \(failed.summary)
+            Its events cannot be shown: with their record, it \(repeated.summary)
+            Repeat it with PUREDUX_SIMULATION_SEED=\(WorldName(failed.seed, request.settings).text) in the environment.
             """)
       }
       // A world that traps or does not end has counted nothing.
@@ -307,9 +323,9 @@
       return Failure(seed: failed.seed, description: lines.joined(separator: "\n"))
     }
 
-    /// Leaves out one client or fault after the other, as long as the world fails, and for a minute at most, in which
-    /// other simulations of this process may have the processors. All clients
-    /// are kept if a world fails because an event is missing: without a client, the event may be impossible.
+    /// Leaves out one client or fault after the other, as long as the world fails, and for a minute at most. In this
+    /// minute, other simulations of this process may use the processors. If a world fails because something did not
+    /// happen, all clients are kept: without a client, it may be impossible.
     private func shrink(
       _ failed: WorldResult, _ request: ChildRequest, by child: Child
     ) async throws -> (ChildRequest, WorldResult) {
@@ -321,7 +337,7 @@
         change(&smaller.settings)
         // The schedule changes, so other seeds may have to be tried.
         (smaller.first, smaller.last) = (failed.seed, failed.seed <= .max - 20 ? failed.seed + 20 : failed.seed)
-        smaller.settings.stepLimit = min(stepLimit, 10 * failed.steps + 1_000)
+        smaller.stepLimit = min(stepLimit, 10 * failed.steps + 1_000)
         smaller.expected = failed.failure?.reason
         guard let found = try await child.run(smaller).last, found.failure != nil else { return }
         (smaller.first, smaller.last) = (found.seed, found.seed)
@@ -349,8 +365,10 @@
       // The difference may be rare.
       for _ in 0..<20 where other?.hash == one?.hash { other = try await child.run(request).last }
       if other?.hash == one?.hash {
+        let again = one?.hasReachedLimit == true ? " In each, seed \(seed) \(one?.summary ?? "")" : ""
         return Failure(
-          seed: seed, description: "\(summary)Two runs of seed \(seed) differ. This did not happen again in 21 runs.")
+          seed: seed,
+          description: "\(summary)Two runs of seed \(seed) differ. This did not happen again in 21 runs.\(again)")
       }
       let traces = (one?.trace ?? [], other?.trace ?? [])
       let first = zip(traces.0, traces.1).firstIndexOfDifference ?? min(traces.0.count, traces.1.count)
@@ -368,8 +386,8 @@
     // MARK: In a child
 
     private func carryOut(_ request: ChildRequest) -> Never {
-      Forks(request: request).run { seed in
-        let world = World(seed: seed, request.settings)
+      Forks(request: request).run { seed, settings in
+        let world = World(seed: seed, settings)
         world.run(setUp)
         return WorldResult(of: world, Engine.shared.schedule)
       }

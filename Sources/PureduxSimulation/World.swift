@@ -33,6 +33,7 @@
     private var logs: [SimulatedLog] = []
     private var conditions: [Condition] = []
     private var finalChecks: [@Sendable () async throws -> Void] = []
+    private var isSetUp = false
     private(set) var haveFaultsEnded = false
     private var processCount = Engine.outside
     /// Resumed when the last client is done.
@@ -105,8 +106,9 @@
       return log
     }
 
-    /// Starts a process. If its work returns or throws, the world fails. `LogError.unavailable`, which an
-    /// opening throws if it does not reach the log in time, restarts the process, like a crash.
+    /// Starts a process. If its work returns or throws, the world fails. `LogError.unavailable`, which an opening throws
+    /// if it does not reach the log in time, restarts the process, like a crash. After `SimulatedProcess.crash()`, the
+    /// work may return.
     ///
     /// - Parameters:
     ///   - name: The name in reports.
@@ -126,9 +128,9 @@
       return process
     }
 
-    /// Starts a client: work outside of the processes. After the last client has returned, the world evaluates the
-    /// conditions of `eventually`, and ends. If a client throws, the world fails. A world without a client fails: it
-    /// would end before any fault.
+    /// Starts a client: work outside of the processes. Ten virtual seconds after the last client has returned, the world
+    /// evaluates the conditions of `eventually`, and ends. If a client throws, the world fails. A world without a client
+    /// fails: it would end before any fault.
     ///
     /// - Parameters:
     ///   - name: The name in reports. By default, "client" with its number.
@@ -141,22 +143,22 @@
         clients[index].isDone = true
         return
       }
-      outside { [self] in
+      outside(clients[index].name) { [self] in
         do {
           try await work()
         } catch {
           fail("a client threw an error", details: "\(clients[index].name): \(error)")
         }
         clients[index].isDone = true
-        note("\(clients[index].name) is done")
+        note("is done")
         if clients.allSatisfy(\.isDone) { lastClient.take()?.resume() }
       }
     }
 
     // MARK: Conditions
 
-    /// Fails the world if a state violates a condition, from the opening of the store until ten seconds after the last
-    /// client has returned. States that a snapshot replaces before they are read are not checked.
+    /// Fails the world if a state violates a condition, from the opening of the store until at least ten seconds after the
+    /// last client has returned. States that a snapshot replaces before they are read are not checked.
     ///
     /// An evaluation may take time. After the ten seconds, the world waits until each state has been evaluated, for ten
     /// virtual minutes at most. It fails if an evaluation does not end, or if there was no state.
@@ -205,9 +207,9 @@
       }
     }
 
-    /// Opens a store after the last client has returned, and evaluates a condition once a second. The world fails if no
-    /// evaluation that begins within ten virtual minutes after the opening is true. It also fails if the opening or one
-    /// evaluation takes more than ten virtual minutes. Several conditions are evaluated one after the other.
+    /// Opens a store ten seconds after the last client has returned, and evaluates a condition once a second. The world
+    /// fails if no evaluation that begins within ten virtual minutes after the opening is true. It also fails if the
+    /// opening or one evaluation takes more than ten virtual minutes. Several conditions are evaluated one after the other.
     ///
     /// - Parameters:
     ///   - name: The condition, as a sentence, for reports.
@@ -265,8 +267,8 @@
     }
 
     /// Starts a task that belongs to no process, even if a process calls this.
-    func outside(_ work: @escaping @Sendable () async -> Void) {
-      engine.within(Engine.outside) { _ = Task { await work() } }
+    func outside(_ name: String? = nil, _ work: @escaping @Sendable () async -> Void) {
+      engine.within(Engine.outside) { _ = Task(name: name) { await work() } }
     }
 
     /// Records whether something rare has happened. `Simulation.Report.neverReached` has the names for which the condition
@@ -285,9 +287,13 @@
       if outcome == nil { outcome = .failed(reason, details: details) }
     }
 
-    /// Adds an event to the trace of this world, which the report of a failure shows.
+    /// Adds an event to the trace of this world, which the report of a failure shows with the running process and the
+    /// name of the task. A request of `SimulatedProcess.call` has the name of its caller, such as "client 3".
     public func note(_ event: String) {
-      if settings.trace != .off { add("\(name(of: engine.current)): \(event)") }
+      guard settings.trace != .off else { return }
+      let process = engine.current == Engine.outside ? nil : name(of: engine.current)
+      let names = [process, Task.name].compactMap(\.self)
+      add("\(names.isEmpty ? name(of: Engine.outside) : names.joined(separator: ", ")): \(event)")
     }
 
     /// An instrument that adds a store's commits to the trace. Pass it as `StoreOptions.instrument`.
@@ -342,6 +348,7 @@
       outside { [self] in
         do {
           try await setUp(self)
+          isSetUp = true
           if clients.isEmpty { fail("the world has no client") }
           while !clients.allSatisfy(\.isDone) { await withCheckedContinuation { lastClient = $0 } }
           haveFaultsEnded = true
@@ -370,7 +377,9 @@
               + "simulated, such as a thread, a socket or a file")
         }
         if settings.trace == .steps {
-          add("\(name(of: step.process)): task \(step.task)" + (step.readied.isEmpty ? "" : ", wakes \(step.readied)"))
+          add(
+            "\(name(of: step.process)): task \(step.task)" + (step.readied.isEmpty ? "" : ", wakes \(step.readied)")
+              + (step.random.map { ", random state \(String($0, radix: 16))" } ?? ""))
         }
         if engine.schedule.stepCount >= settings.stepLimit { failAtLimit() }
       }
@@ -388,7 +397,7 @@
 
     private var unfinished: String {
       let names = clients.filter { !$0.isDone }.map(\.name)
-      return names.isEmpty ? "the conditions" : names.joined(separator: ", ")
+      return !names.isEmpty ? names.joined(separator: ", ") : isSetUp ? "the conditions" : "the set-up"
     }
   }
 #endif

@@ -25,7 +25,11 @@ uint64_t simulation_step_count(void);
 void simulation_limit_time(unsigned seconds);
 
 /// Like `fork`, which Swift cannot call. The copy is killed when the calling thread ends, when it has used so many
-/// seconds of processor time, and when it writes more than 256 MB to one file. Only the calling thread exists in it.
+/// seconds of processor time (if these are not zero), and when it writes more than 256 MB to one file. Only the calling
+/// thread exists in it.
 int simulation_fork(unsigned seconds);
+
+/// Allows any debugger to attach to this process, and returns when one has attached.
+void simulation_await_debugger(void);
 
 #endif

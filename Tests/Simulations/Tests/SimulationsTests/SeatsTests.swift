@@ -2,6 +2,7 @@ import Foundation
 import Puredux
 import PureduxLog
 import PureduxSimulation
+import Synchronization
 import Testing
 
 /// Seats that clients book at three servers, which follow one log.
@@ -111,6 +112,20 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     #expect(failure?.description.contains("in the other run") == true)
   }
 
+  @Test func `a difference of random numbers alone is named`() async {
+    let runs = Runs(of: "numbers")
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        let count = runs.next()
+        world.client { for _ in 0..<count { _ = UUID() } }
+      }.run(checking: .steps)
+    }
+    runs.end()
+    let text = failure?.description ?? "no failure"
+    #expect(text.contains("then, in one run: step ") && text.contains("in the other run: step "), "\(text)")
+    #expect(text.contains("random state "), "\(text)")
+  }
+
   @Test func `a test can run several simulations`() async throws {
     for count in 1...2 as ClosedRange<UInt64> {
       let failure = await #expect(throws: Simulation.Failure.self) {
@@ -177,6 +192,43 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     let text = failure?.description ?? "no failure"
     #expect(text.contains("it writes more than 256 MB to one file"), "\(text.prefix(1_000))")
   }
+
+  @Test func `a failed world whose events exceed the limit of a file is reported with its failure`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        world.client {
+          let event = String(repeating: "x", count: 1 << 20)
+          for _ in 1...300 { world.note(event) }
+          world.fail("three hundred")
+          await Self.forever()
+        }
+      }.run()
+    }
+    let text = failure?.description ?? "no failure"
+    #expect(text.hasPrefix("seed 1 fails after ") && text.contains(": three hundred\n"), "\(text.prefix(1_000))")
+    #expect(text.contains("it fails: it writes more than 256 MB to one file"), "\(text.prefix(1_000))")
+    #expect(text.hasSuffix("Repeat it with PUREDUX_SIMULATION_SEED=1 in the environment."), "\(text.suffix(1_000))")
+  }
+
+  /// The first seed takes more steps than a smaller world may take.
+  @Test func `a smaller world begins with the same globals`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...2) { world in
+        let seed = world.seed
+        let count = Self.begunWorlds.add(1, ordering: .relaxed).newValue
+        world.client {
+          if seed != 1 { world.fail("too many", details: "\(count) worlds in this process") }
+          for _ in 1...20_000 { await Task.yield() }
+        }
+        world.client {}
+      }.run()
+    }
+    let text = failure?.description ?? "no failure"
+    #expect(text.contains("With 1 of 2 clients"), "\(text)")
+    #expect(text.split(separator: "\n").count { $0.hasSuffix("too many. 2 worlds in this process") } == 2, "\(text)")
+  }
+
+  private static let begunWorlds = Atomic(0)
 
   @Test func `a failure whose reason is long is reported`() async {
     let failure = await #expect(throws: Simulation.Failure.self) {
@@ -366,6 +418,51 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     try await Simulation(seeds: 1...1) { world in world.client {} }.run()
   }
 
+  @Test func `a world waits for a debugger`() throws {
+    let program = Process()
+    program.executableURL = URL(
+      fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+    program.arguments = ["--testing-library", "swift-testing", "--filter", "a test whose name has a colon"]
+    let variables = ["PUREDUX_SIMULATION_SEED": "1", "PUREDUX_SIMULATION_DEBUGGER": "1"]
+    program.environment = ProcessInfo.processInfo.environment.merging(variables) { $1 }
+    let errors = Pipe()
+    program.standardError = errors
+    program.standardOutput = FileHandle.nullDevice
+    try program.run()
+    defer {
+      kill(program.processIdentifier, SIGKILL)
+      program.waitUntilExit()
+    }
+    var text = ""
+    while !text.contains("seed 1 waits for a debugger: lldb -p ") || !text.hasSuffix("\n") {
+      let data = errors.fileHandleForReading.availableData
+      try #require(!data.isEmpty, "\(text)")
+      text += String(decoding: data, as: UTF8.self)
+    }
+  }
+
+  @Test func `an event has the names of its process and its task`() async {
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...1) { world in
+        let server = world.process("server") { server in
+          server.offer(1)
+          await Task(name: "cleaning") { world.note("cleans") }.value
+          await Self.forever()
+        }
+        world.client("buyer") {
+          try await server.call { (_: Int) in world.note("buys") }
+          world.note("has bought")
+          await Task { world.note("rests") }.value
+          world.fail("the end")
+        }
+      }.run()
+    }
+    let text = failure?.description ?? "no failure"
+    for event in ["server, cleaning: cleans", "server, buyer: buys", "buyer: has bought", "outside: rests"] {
+      #expect(text.contains(" s, \(event)\n"), "\(text)")
+    }
+  }
+
   @Test func `the report of a failure counts all earlier events`() async {
     let failure = await #expect(throws: Simulation.Failure.self) {
       try await Simulation(seeds: 1...1) { world in
@@ -377,7 +474,7 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
       }.run()
     }
     let text = failure?.description ?? "no failure"
-    #expect(text.contains("Earlier events: 4970\n") && text.contains("outside: 5000\n"), "\(text)")
+    #expect(text.contains("Earlier events: 4970\n") && text.contains(" s, client 1: 5000\n"), "\(text)")
   }
 
   @Test func `time, dates and random numbers come from the world`() async throws {
