@@ -88,8 +88,8 @@
         let hasStarted = FileManager.default.fileExists(atPath: request.path(of: .started))
         throw failure(
           hasStarted
-            ? "The child process ended in \(call) without an answer: it was killed, the disk is full, or the second run of "
-              + "seed \(request.warmUp) in this process trapped or did not end."
+            ? "The child process ended in \(call) without an answer: it was killed, the disk is full, or seed "
+              + "\(request.warmUp), which the child runs before all others, trapped, exited or did not end on its second run."
             : "The child process ended before \(call). The caller must be a test of Swift Testing without parameters. A "
               + "helper must pass on the test's `#function`, `#fileID` and `#line`.", errors)
       }

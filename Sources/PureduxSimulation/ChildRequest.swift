@@ -94,6 +94,12 @@
       }
     }
 
+    /// Whether two runs have made the same decisions. Those of a world that was cut short are unknown: then the reasons
+    /// of the two failures are compared.
+    func isRepetition(of other: WorldResult) -> Bool {
+      hash == other.hash && (hash != 0 || failure?.reason == other.failure?.reason)
+    }
+
     /// Whether the world was ended from outside. The record of its events may be the cause.
     var hasReachedLimit: Bool { failure.map { Forks.limits.contains($0.reason) } ?? false }
 

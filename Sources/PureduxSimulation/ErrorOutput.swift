@@ -8,7 +8,7 @@
 
     /// The last events and steps of a world.
     private(set) var trace: [String] = []
-    /// The number of all events and steps, also of those that `trace` has no more.
+    /// The number of all events and steps, also of those that `trace` no longer has.
     private(set) var eventCount = 0
     private let traceLimit: Int
     /// The first recorded issue and the lines after it.
@@ -17,7 +17,8 @@
     private(set) var end: [String] = []
     private var hasTrapped = false
 
-    /// Nil if the file cannot be read. The trace has at least as many of the last lines as `traceLimit`, if there are.
+    /// Nil if the file cannot be read. If there are more lines than `traceLimit`, the trace has the last ones, at least so
+    /// many.
     init?(path: String, traceLimit: Int) {
       self.traceLimit = traceLimit
       guard let file = FileHandle(forReadingAtPath: path) else { return nil }

@@ -74,8 +74,9 @@
         let file = unsafe open(errors, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0o600)
         if file >= 0 { dup2(file, 2) }
         if isDebugged {
-          try? Data("\(getpid())".utf8).write(to: URL(fileURLWithPath: request.path(of: .debugged)), options: .atomic)
-          simulation_await_debugger()
+          let number = Data("\(getpid())".utf8)
+          let file = URL(fileURLWithPath: request.path(of: .debugged))
+          if (try? number.write(to: file, options: .atomic)) != nil { simulation_await_debugger() }
         }
         let result = world(seed, settings)
         let writing = FileHandle(fileDescriptor: ends[1])

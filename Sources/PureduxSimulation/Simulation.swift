@@ -93,7 +93,7 @@
     ///
     /// If the environment has `PUREDUX_SIMULATION_SEED`, every simulation of the process runs only that world: a seed, or
     /// a smaller world that a report names. With `PUREDUX_SIMULATION_TRACE=events`, a failure shows all its events; with
-    /// `PUREDUX_SIMULATION_TRACE=steps`, also its steps. With `PUREDUX_SIMULATION_DEBUGGER=1`, the world waits until a
+    /// `PUREDUX_SIMULATION_TRACE=steps`, also its steps. With `PUREDUX_SIMULATION_DEBUGGER=1`, that world waits until a
     /// debugger has attached to it, and the limits of its time do not apply.
     ///
     /// - Parameters:
@@ -106,8 +106,9 @@
     ///   - line: The line of the call, which identifies it.
     /// - Throws: `Failure` for the first reported failure, which need not have the lowest seed. `Failure` as well if the
     ///   caller is a test with parameters, a test of XCTest, or a world; if another call on this line has not returned; if
-    ///   `PUREDUX_SIMULATION_SEED` names no world; and if a child process ends without an answer, or does not reach this
-    ///   call within a minute. Foundation's error if a child process cannot be started. `CancellationError`.
+    ///   `PUREDUX_SIMULATION_SEED` names no world, or is not set for a debugger; and if a child process ends without an
+    ///   answer, or does not reach this call within a minute. Foundation's error if a child process cannot be started.
+    ///   `CancellationError`.
     @discardableResult
     public func run(
       arguments: [String]? = nil, checking check: Check = .none, function: String = #function, fileID: String = #fileID,
@@ -179,14 +180,13 @@
       of seeds: ClosedRange<UInt64>, by child: Child, isChecked: Bool
     ) async throws -> [WorldResult] {
       var request = request(for: seeds)
-      let environment = ProcessInfo.processInfo.environment
-      request.isDebugged = Self.chosenText != nil && environment["PUREDUX_SIMULATION_DEBUGGER"] == "1"
+      request.isDebugged = Self.isDebugged
       let results = try await child.run(request)
       request.isDebugged = false
       if isChecked {
         let again = try await child.run(request)
         for (one, other) in zip(results, again) {
-          if one.hash != other.hash {
+          if !other.isRepetition(of: one) {
             let failed = [one, other].first { $0.failure != nil }
             announce("two runs of seed \(one.seed) differ" + (failed.map { ": one \($0.summary)" } ?? ""))
             throw try await difference(of: one.seed, by: child, after: failed)
@@ -200,6 +200,9 @@
 
     private func batches() throws -> Batches {
       guard let text = Self.chosenText else {
+        if Self.isDebugged {
+          throw Failure(seed: 0, description: "PUREDUX_SIMULATION_DEBUGGER needs PUREDUX_SIMULATION_SEED as well.")
+        }
         let share = (seeds.upperBound - seeds.lowerBound) / UInt64(ProcessInfo.processInfo.activeProcessorCount)
         return Batches(
           regressions: regressions[...], next: seeds.lowerBound, last: seeds.upperBound, size: min(share, 249) + 1)
@@ -212,6 +215,8 @@
 
     /// The world that the environment names.
     private static var chosenText: String? { ProcessInfo.processInfo.environment["PUREDUX_SIMULATION_SEED"] }
+
+    private static var isDebugged: Bool { ProcessInfo.processInfo.environment["PUREDUX_SIMULATION_DEBUGGER"] == "1" }
 
     /// The seeds of one child each.
     private struct Batches {
@@ -274,7 +279,7 @@
       request.settings.trace = trace == nil ? .lastEvents : trace == "events" ? .events : .steps
       let repeated: WorldResult
       do {
-        guard let result = try await child.run(request).last, result.hash == failed.hash || result.hasReachedLimit
+        guard let result = try await child.run(request).last, result.isRepetition(of: failed) || result.hasReachedLimit
         else {
           return try await difference(of: failed.seed, by: child, after: failed)
         }
@@ -292,7 +297,7 @@
             Another run has the same steps and passes: the failure depends on something outside of the world.
             """)
       }
-      if repeated.hash != failed.hash {
+      if !repeated.isRepetition(of: failed) {
         return Failure(
           seed: failed.seed,
           description: """
@@ -304,7 +309,7 @@
       // A world that traps or does not end has counted nothing.
       let (smallest, shown) =
         showsAll || repeated.steps == 0 || request.settings.isSmaller
-        ? (request, repeated) : try await shrink(repeated, request, by: child)
+        ? (request, repeated) : await shrink(repeated, request, by: child)
       var lines = ["seed \(failed.seed) \(failed.summary)"]
       if smallest.settings.isSmaller, !request.settings.isSmaller {
         let clients = repeated.clientCount - smallest.settings.omittedClients.count
@@ -320,15 +325,18 @@
       lines.append(
         "Repeat it with PUREDUX_SIMULATION_SEED=\(names[0]) in the environment"
           + (names[0] == names[1] ? "." : ", and the smaller world with PUREDUX_SIMULATION_SEED=\(names[1])."))
-      return Failure(seed: failed.seed, description: lines.joined(separator: "\n"))
+      let description = lines.joined(separator: "\n")
+      // After a time limit, Swift Testing discards the error of the test.
+      if Task.isCancelled { announce(description) }
+      return Failure(seed: failed.seed, description: description)
     }
 
-    /// Leaves out one client or fault after the other, as long as the world fails, and for a minute at most. In this
-    /// minute, other simulations of this process may use the processors. If a world fails because something did not
-    /// happen, all clients are kept: without a client, it may be impossible.
+    /// Leaves out one client or fault after the other, as long as the world fails. Begins no attempt after a minute, in
+    /// which other simulations of this process may use the processors. If a world fails because something did not happen,
+    /// all clients are kept: without a client, it may be impossible.
     private func shrink(
       _ failed: WorldResult, _ request: ChildRequest, by child: Child
-    ) async throws -> (ChildRequest, WorldResult) {
+    ) async -> (ChildRequest, WorldResult) {
       var smallest = (request: request, result: failed)
       let end = ContinuousClock.now + .seconds(60)
       func attempt(_ change: (inout World.Settings) -> Void) async throws {
@@ -347,7 +355,7 @@
       do {
         for client in (0..<clients).reversed() { try await attempt { $0.omittedClients.insert(client) } }
         for fault in (0..<failed.faultCount).reversed() { try await attempt { $0.omittedFaults.insert(fault) } }
-      } catch let error where !(error is CancellationError) {
+      } catch {
         // The failure is known, and is reported as it is.
       }
       return smallest
@@ -360,26 +368,32 @@
       let summary = failed.map { "seed \(seed) \($0.summary)\n" } ?? ""
       var request = request(for: seed...seed)
       request.settings.trace = .steps
-      let one = try await child.run(request).last
+      guard let one = try await child.run(request).last else {
+        return Failure(seed: seed, description: "\(summary)Two runs differ.")
+      }
       var other = one
+      func isDifferent() -> Bool { !other.isRepetition(of: one) && !other.hasReachedLimit && !one.hasReachedLimit }
       // The difference may be rare.
-      for _ in 0..<20 where other?.hash == one?.hash { other = try await child.run(request).last }
-      if other?.hash == one?.hash {
-        let again = one?.hasReachedLimit == true ? " In each, seed \(seed) \(one?.summary ?? "")" : ""
+      for _ in 0..<20 where !isDifferent() && !one.hasReachedLimit { other = try await child.run(request).last ?? one }
+      if !isDifferent() {
+        let limited = [one, other].first(where: \.hasReachedLimit)
         return Failure(
           seed: seed,
-          description: "\(summary)Two runs of seed \(seed) differ. This did not happen again in 21 runs.\(again)")
+          description: "\(summary)Two runs of seed \(seed) differ. "
+            + (limited.map { "With the record of its steps, seed \(seed) \($0.summary)" }
+              ?? "This did not happen again in 21 runs."))
       }
-      let traces = (one?.trace ?? [], other?.trace ?? [])
-      let first = zip(traces.0, traces.1).firstIndexOfDifference ?? min(traces.0.count, traces.1.count)
-      func shown(_ trace: [String]) -> String { first < trace.count ? trace[first] : "nothing" }
+      let first = zip(one.trace, other.trace).firstIndexOfDifference ?? min(one.trace.count, other.trace.count)
+      func shown(_ result: WorldResult) -> String {
+        first < result.trace.count ? result.trace[first] : "the end" + (result.failure.map { ": \($0.reason)" } ?? "")
+      }
       return Failure(
         seed: seed,
         description: """
           \(summary)Two runs of seed \(seed) differ: the simulated code depends on something outside of the world.
-          \(traces.0[max(0, first - 10)..<first].joined(separator: "\n"))
-          then, in one run: \(shown(traces.0))
-          in the other run: \(shown(traces.1))
+          \(one.trace[max(0, first - 10)..<first].joined(separator: "\n"))
+          then, in one run: \(shown(one))
+          in the other run: \(shown(other))
           """)
     }
 

@@ -25,7 +25,7 @@
     private(set) var outcome: Outcome?
     /// The last events, if they are recorded.
     private(set) var trace: [String] = []
-    /// The number of all events, also of those that `trace` has no more.
+    /// The number of all events, also of those that `trace` no longer has.
     private(set) var eventCount = 0
     private(set) var reached: [String: Bool] = [:]
     private var clients: [Client] = []
@@ -288,7 +288,7 @@
     }
 
     /// Adds an event to the trace of this world, which the report of a failure shows with the running process and the
-    /// name of the task. A request of `SimulatedProcess.call` has the name of its caller, such as "client 3".
+    /// name of the task. A request of `SimulatedProcess.call` has the name of the calling task, such as "client 3".
     public func note(_ event: String) {
       guard settings.trace != .off else { return }
       let process = engine.current == Engine.outside ? nil : name(of: engine.current)
@@ -320,7 +320,7 @@
     }
 
     private func name(of incarnation: Int) -> String {
-      processes.first { $0.incarnation == incarnation && $0.isUp }?.name ?? "outside"
+      processes.first { $0.incarnation == incarnation }?.name ?? "outside"
     }
 
     // MARK: Run

@@ -194,20 +194,52 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
   }
 
   @Test func `a failed world whose events exceed the limit of a file is reported with its failure`() async {
+    for isTrap in [false, true] {
+      let failure = await #expect(throws: Simulation.Failure.self) {
+        try await Simulation(seeds: 1...1) { world in
+          world.client {
+            let event = String(repeating: "x", count: 1 << 20)
+            for _ in 1...300 { world.note(event) }
+            if isTrap { fatalError("three hundred") }
+            world.fail("three hundred")
+            await Self.forever()
+          }
+        }.run()
+      }
+      let text = failure?.description ?? "no failure"
+      #expect(text.hasPrefix("seed 1 fails") && text.contains(": three hundred\n"), "\(text.prefix(1_000))")
+      #expect(text.contains("it fails: it writes more than 256 MB to one file"), "\(text.prefix(1_000))")
+      #expect(text.hasSuffix("Repeat it with PUREDUX_SIMULATION_SEED=1 in the environment."), "\(text.suffix(1_000))")
+    }
+  }
+
+  @Test func `a world that is killed is a failure`() async {
     let failure = await #expect(throws: Simulation.Failure.self) {
-      try await Simulation(seeds: 1...1) { world in
-        world.client {
-          let event = String(repeating: "x", count: 1 << 20)
-          for _ in 1...300 { world.note(event) }
-          world.fail("three hundred")
-          await Self.forever()
-        }
+      try await Simulation(seeds: 1...2) { world in
+        let seed = world.seed
+        world.client { if seed == 2 { kill(getpid(), SIGKILL) } }
       }.run()
     }
     let text = failure?.description ?? "no failure"
-    #expect(text.hasPrefix("seed 1 fails after ") && text.contains(": three hundred\n"), "\(text.prefix(1_000))")
-    #expect(text.contains("it fails: it writes more than 256 MB to one file"), "\(text.prefix(1_000))")
-    #expect(text.hasSuffix("Repeat it with PUREDUX_SIMULATION_SEED=1 in the environment."), "\(text.suffix(1_000))")
+    #expect(text.hasPrefix("seed 2 fails: it was killed (signal 9)"), "\(text)")
+  }
+
+  @Test func `worlds that end in two ways differ`() async {
+    let runs = Runs(of: "ends")
+    let failure = await #expect(throws: Simulation.Failure.self) {
+      try await Simulation(seeds: 1...2) { world in
+        let isOdd = world.seed == 2 && !runs.next().isMultiple(of: 2)
+        let isSecond = world.seed == 2
+        world.client {
+          if isOdd { fatalError("odd") }
+          if isSecond { exit(3) }
+        }
+      }.run()
+    }
+    runs.end()
+    let text = failure?.description ?? "no failure"
+    #expect(text.hasPrefix("seed 2 fails: the program traps") && text.contains("Two runs of seed 2 differ"), "\(text)")
+    #expect(text.hasSuffix("in the other run: the end: the program exits with code 3"), "\(text)")
   }
 
   /// The first seed takes more steps than a smaller world may take.
@@ -371,7 +403,8 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
     let text = failure?.description ?? "no failure"
     #expect(text.hasPrefix("seed 2 fails: the program traps (signal "), "\(text)")
     #expect(text.contains("Fatal error: two") && text.contains("\nTwo runs of seed 2 differ: "), "\(text)")
-    #expect(text.contains("then, in one run: step ") && text.hasSuffix("in the other run: nothing"), "\(text)")
+    #expect(text.contains("then, in one run: step "), "\(text)")
+    #expect(text.contains("in the other run: the end: the program traps (signal "), "\(text)")
   }
 
   @Test func `a trap that happens once is reported`() async {
@@ -439,6 +472,10 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
       try #require(!data.isEmpty, "\(text)")
       text += String(decoding: data, as: UTF8.self)
     }
+    let number = try #require(Int32(text.split(separator: " ").last?.dropLast() ?? ""))
+    // Otherwise the world would end within milliseconds.
+    Thread.sleep(forTimeInterval: 1)
+    #expect(kill(number, 0) == 0 && program.isRunning)
   }
 
   @Test func `an event has the names of its process and its task`() async {
@@ -453,12 +490,18 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
           try await server.call { (_: Int) in world.note("buys") }
           world.note("has bought")
           await Task { world.note("rests") }.value
+          try? await server.call { (_: Int) in
+            server.crash()
+            world.note("falls")
+          }
           world.fail("the end")
         }
       }.run()
     }
     let text = failure?.description ?? "no failure"
-    for event in ["server, cleaning: cleans", "server, buyer: buys", "buyer: has bought", "outside: rests"] {
+    for event in [
+      "server, cleaning: cleans", "server, buyer: buys", "buyer: has bought", "outside: rests", "server, buyer: falls",
+    ] {
       #expect(text.contains(" s, \(event)\n"), "\(text)")
     }
   }
