@@ -467,15 +467,18 @@ func simulate(_ seeds: ClosedRange<UInt64>, isGuarded: Bool, clients: Int = 20) 
       program.waitUntilExit()
     }
     var text = ""
-    while !text.contains("seed 1 waits for a debugger: lldb -p ") || !text.hasSuffix("\n") {
-      let data = errors.fileHandleForReading.availableData
-      try #require(!data.isEmpty, "\(text)")
-      text += String(decoding: data, as: UTF8.self)
+    func read(until end: String) throws {
+      while !text.contains(end) || !text.hasSuffix("\n") {
+        let data = errors.fileHandleForReading.availableData
+        try #require(!data.isEmpty, "\(text)")
+        text += String(decoding: data, as: UTF8.self)
+      }
     }
+    try read(until: "seed 1 waits for a debugger: lldb -p ")
     let number = try #require(Int32(text.split(separator: " ").last?.dropLast() ?? ""))
-    // Otherwise the world would end within milliseconds.
-    Thread.sleep(forTimeInterval: 1)
-    #expect(kill(number, 0) == 0 && program.isRunning)
+    // A world that does not wait passes.
+    kill(number, SIGKILL)
+    try read(until: "seed 1 fails: it was killed (signal 9)")
   }
 
   @Test func `an event has the names of its process and its task`() async {
